@@ -1,0 +1,70 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Kind says what sort of failure an error is. Callers branch on Kind, never on text.
+type Kind int
+
+// The kinds of failure. [Internal] is the zero value: everything unforeseen.
+const (
+	Internal    Kind = iota
+	Malformed        // the body is not JSON, or not an object
+	Invalid          // a value breaks a rule of the specification
+	BadRetry         // the retry policy breaks ojs-retry.md §11
+	NotFound         // there is no such thing
+	Conflict         // the state, or the holder, does not allow it
+	Finished         // CANCEL of a job that completed or was discarded
+	Duplicate        // the id, or the unique key, is taken
+	TooLarge         // a body, a batch or a result passes its limit
+	NotAllowed       // the resource exists, the verb does not
+	Forbidden        // the caller may not ask this at all
+	Unsupported      // a version or a feature that this server has not
+	Unavailable      // the store cannot answer now; ask again later
+)
+
+// Error is the one error type of the project. Message is for a person: what
+// happened, to what, why, and what to do next. Details goes to the wire as an
+// object. Err is the cause, if there is one; for [Internal] errors neither it
+// nor the message ever leaves the process.
+type Error struct {
+	Kind    Kind
+	Message string
+	Details map[string]any
+	Err     error
+}
+
+// Error returns the message.
+func (e *Error) Error() string { return e.Message }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Errorf makes an Error of kind k; %w keeps a cause.
+func Errorf(k Kind, format string, args ...any) *Error {
+	err := fmt.Errorf(format, args...)
+	return &Error{Kind: k, Message: err.Error(), Err: errors.Unwrap(err)}
+}
+
+// KindOf is the kind of the first *Error in err's chain, and Internal if there is none.
+func KindOf(err error) Kind {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Kind
+	}
+	return Internal
+}
+
+// invalid is a violation of a rule about one field. The message holds the
+// field's name, as contract and clients expect it.
+func invalid(k Kind, field, format string, args ...any) *Error {
+	e := Errorf(k, "%s %s", field, fmt.Sprintf(format, args...))
+	e.Details = map[string]any{"field": field}
+	if k == BadRetry {
+		e.Message += " (validation.retry_policy_invalid)"
+		e.Details["error_type"] = "validation.retry_policy_invalid"
+	}
+	return e
+}

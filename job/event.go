@@ -1,0 +1,140 @@
+package job
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Event is one fact of a job's life (contract §4.18). It is stored in the
+// transaction of the change that it tells of.
+type Event struct {
+	Seq     int64           `json:"seq"` // given by the store, rising without gaps inside one commit
+	Type    string          `json:"type"`
+	Time    time.Time       `json:"time"`
+	JobID   ID              `json:"job_id,omitempty"`
+	JobType string          `json:"job_type,omitempty"`
+	Queue   string          `json:"queue,omitempty"`
+	Data    json.RawMessage `json:"data,omitempty"` // a JSON object: what is particular to Type
+}
+
+// TakeEvents returns what the verbs have done since the last call, in order, and forgets it.
+// A Store calls it when it writes the job.
+func (j *Job) TakeEvents() []Event {
+	es := j.events
+	j.events = nil
+	return es
+}
+
+// tell notes an event of this job; fill adds the members of its data.
+func (j *Job) tell(kind string, now time.Time, fill func(*object)) {
+	e := Event{Type: kind, Time: now, JobID: j.ID, JobType: j.Type, Queue: j.Queue}
+	if fill != nil {
+		o := newObject(make([]byte, 0, 96))
+		fill(o)
+		e.Data = o.close()
+	}
+	j.events = append(j.events, e)
+}
+
+func (j *Job) tellEnqueued(now time.Time) {
+	j.tell("job.enqueued", now, func(o *object) {
+		o.str("state", string(Available))
+		o.int("priority", int64(j.Priority))
+	})
+}
+
+func (j *Job) tellFailed(now time.Time, f Failure) {
+	began := j.StartedAt
+	j.tell("job.failed", now, func(o *object) {
+		o.int("attempt", int64(j.Attempt))
+		o.int("duration_ms", since(began, now))
+		f.brief(o, "error")
+	})
+}
+
+func (j *Job) tellDiscarded(now time.Time, f Failure) {
+	j.tell("job.discarded", now, func(o *object) {
+		o.int("total_attempts", int64(j.Attempt))
+		f.brief(o, "last_error")
+		o.bool("dead_letter", j.Dead)
+	})
+}
+
+// brief writes the short form of a failure that events carry.
+func (f Failure) brief(o *object, name string) {
+	e := newObject(make([]byte, 0, 96))
+	e.optional("code", f.Code)
+	e.str("type", f.errorType())
+	e.str("message", f.Message)
+	if f.Retryable != nil {
+		e.bool("retryable", *f.Retryable)
+	}
+	o.raw(name, e.close())
+}
+
+// record makes f the job's latest error and adds it to the history, of which
+// the newest 25 stay (ojs-retry.md §10.1).
+func (j *Job) record(now time.Time, f Failure) {
+	if f.Code == "" {
+		f.Code = "RETRY"
+	}
+	j.Error = f.append(nil, j.Attempt, now, false)
+	entry := f.append(nil, j.Attempt, now, true)
+	var history []json.RawMessage
+	if j.Errors != nil {
+		// What this package wrote it can read.
+		_ = json.Unmarshal(j.Errors, &history)
+	}
+	history = append(history, entry)
+	history = history[max(0, len(history)-maxHistory):]
+	b := []byte{'['}
+	for i, h := range history {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, h...)
+	}
+	j.Errors = append(b, ']')
+}
+
+// append writes the error object of contract §2.7; inHistory adds the
+// timestamp that ojs-retry.md §10.1 names.
+func (f Failure) append(dst []byte, attempt int, at time.Time, inHistory bool) []byte {
+	o := newObject(dst)
+	o.str("type", f.errorType())
+	o.str("message", f.Message)
+	o.optional("code", f.Code)
+	if f.Retryable != nil {
+		o.bool("retryable", *f.Retryable)
+	}
+	if f.Details != nil {
+		o.raw("details", f.Details)
+	}
+	if frames := shorten(f.Backtrace); len(frames) > 0 {
+		o.strings("backtrace", frames)
+	}
+	o.int("attempt", int64(attempt))
+	o.time("occurred_at", at)
+	if inHistory {
+		o.time("timestamp", at)
+	}
+	return o.close()
+}
+
+// shorten keeps at most 50 frames and 10,000 characters of a backtrace (ojs-core.md §8.1).
+func shorten(frames []string) []string {
+	frames = frames[:min(len(frames), maxFrames)]
+	left := maxFrameChars
+	out := make([]string, 0, len(frames))
+	for _, f := range frames {
+		if left <= 0 {
+			break
+		}
+		if r := []rune(f); len(r) > left {
+			f = string(r[:left])
+		}
+		left -= len([]rune(f))
+		out = append(out, f)
+	}
+	return out
+}

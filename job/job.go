@@ -1,0 +1,135 @@
+package job
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// SpecVersion is the version of Open Job Spec that every job envelope carries (ojs-core.md §5.1).
+const SpecVersion = "1.0.0-rc.1"
+
+// ID names a job: a UUIDv7 in lower-case text form (ojs-core.md §5.1).
+type ID string
+
+// A Job is what was asked for, and what has happened to it since.
+type Job struct {
+	Envelope
+	Status
+	events []Event // what the verbs did and the store has not written yet
+}
+
+// Envelope is what was asked for. It never changes once the job is enqueued.
+//
+// Args, Meta, Retry, Unique and Extra are JSON as it came, never re-encoded.
+// [ParseEnvelope] fills one from a request body; a Go program may fill one by
+// hand, where only Type and Args are needed.
+type Envelope struct {
+	ID          ID              // empty: the server makes one
+	Type        string          // dot-separated, "email.send"
+	Queue       string          // empty: "default"
+	Args        json.RawMessage // a JSON array
+	Meta        json.RawMessage // a JSON object; nil is {}
+	Priority    int             // -100 to 100, higher runs first
+	ScheduledAt time.Time       // zero: at once
+	ExpiresAt   time.Time       // zero: never
+	Delay       time.Duration   // added to the time of PUSH; sets ScheduledAt
+	TTL         time.Duration   // added to the time of PUSH; sets ExpiresAt
+	Hold        bool            // enter pending, and wait for ACTIVATE
+	Timeout     time.Duration   // limit of one execution; 0: only the reservation limits it
+	Visibility  time.Duration   // length of a reservation; 0: the server's default
+	Retry       json.RawMessage // the policy as supplied; nil: the default policy of ojs-retry.md §8
+	MaxAttempts int             // from Retry, filled by Validate
+	Unique      json.RawMessage // the policy as supplied
+	Extra       json.RawMessage // a JSON object of further members, given back at the top level as they came
+
+	checked bool // the raw JSON has passed CheckJSON
+}
+
+// Status is what has happened to a job. It changes only through the verbs in
+// lifecycle.go. Zero times mean "has not happened".
+type Status struct {
+	State       State
+	Attempt     int           // executions begun; FETCH counts it up, a manual retry resets it
+	Releases    int           // executions given back untouched, which cost no attempt
+	Seq         int64         // place in the queue; the store gives one at each entry into available
+	DueAt       time.Time     // when a clock must look at this job again
+	CreatedAt   time.Time     // when PUSH was received
+	EnqueuedAt  time.Time     // when it last became available
+	StartedAt   time.Time     // when the present or last attempt began
+	ActivatedAt time.Time     // when ACTIVATE released it
+	FinishedAt  time.Time     // when it became completed, cancelled or discarded
+	NextRetryAt time.Time     // only while retryable
+	RetryDelay  time.Duration // the backoff before the attempt that is next or running
+	Lease       Lease         // only while active
+	Lost        *LostLease    // the reservation before, while its holder may still ACK
+	Dead        bool          // discarded, and kept in the dead letter queue
+	Result      json.RawMessage
+	Error       json.RawMessage // the latest error; ACK removes it
+	Errors      json.RawMessage // a JSON array, oldest first, the newest 25
+}
+
+// Lease is the right of one worker to one attempt (contract: every change by a worker is fenced by it).
+type Lease struct {
+	Token  string        // random, new at each FETCH; known to its holder only
+	Worker string        // may be empty
+	Length time.Duration // how far a heartbeat moves Until
+	Until  time.Time     // when the reservation ends
+}
+
+// LostLease is a reservation that ended without its holder's word. Its holder's
+// ACK is still taken for a while (ojs-delivery-guarantees.md §8).
+type LostLease struct {
+	Token  string        `json:"token"`
+	Worker string        `json:"worker,omitempty"`
+	Length time.Duration `json:"length"` // nanoseconds
+	At     time.Time     `json:"at"`
+	Claims int           `json:"claims,omitempty"` // FETCHes since
+}
+
+// Claim names the attempt that a worker speaks of in ACK, FAIL and BEAT. Token
+// and Worker may be empty, as old clients send neither.
+type Claim struct {
+	ID     ID
+	Token  string
+	Worker string
+}
+
+// Failure is what a worker reports with FAIL (ojs-core.md §8, ojs-retry.md §7.3).
+type Failure struct {
+	Type       string
+	Message    string
+	Code       string // RETRY, DISCARD, DEAD_LETTER or FAIL decide; others are for people
+	Retryable  *bool  // false makes the failure final
+	Details    json.RawMessage
+	Backtrace  []string
+	Requeue    bool           // give the job back untouched; nothing else counts then
+	RetryAfter *time.Duration // instead of the computed backoff, still capped
+}
+
+// At the limits of contract.md §1.8.
+const (
+	MaxJobBytes    = 1 << 20 // one job's JSON
+	MaxMetaBytes   = 64 << 10
+	MaxResultBytes = 1 << 20
+	MaxBatch       = 10_000
+	MaxTypeLen     = 255
+	MaxQueueLen    = 128
+	MaxDepth       = 128 // nesting of any JSON that is sent
+	maxHistory     = 25
+	maxFrames      = 50
+	maxFrameChars  = 10_000
+)
+
+// DefaultQueue is where jobs without a queue go.
+const DefaultQueue = "default"
+
+// Clone is a copy whose changes do not show in j. Raw JSON is shared: nobody writes to it.
+func (j *Job) Clone() *Job {
+	c := *j
+	if j.Lost != nil {
+		l := *j.Lost
+		c.Lost = &l
+	}
+	c.events = nil
+	return &c
+}

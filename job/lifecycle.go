@@ -1,0 +1,377 @@
+package job
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// The verbs. Each either does everything the specification lists for its
+// transition or returns an error and changes nothing. None may be called by two
+// goroutines at once on the same Job.
+
+// Push makes a job of a validated envelope: scheduled, available or pending
+// (ojs-core.md §7.1). Relative times count from now.
+func (j *Job) Push(now time.Time) error {
+	now = now.Truncate(time.Millisecond)
+	if j.Delay > 0 {
+		j.ScheduledAt = now.Add(j.Delay)
+	}
+	if j.TTL > 0 {
+		j.ExpiresAt = now.Add(j.TTL)
+	}
+	j.CreatedAt = now
+	switch {
+	case j.Hold:
+		return j.move(Push, Pending, now)
+	case j.ScheduledAt.After(now):
+		if err := j.move(Push, Scheduled, now); err != nil {
+			return err
+		}
+		j.tell("job.scheduled", now, func(o *object) { o.time("scheduled_at", j.ScheduledAt) })
+		return nil
+	}
+	j.EnqueuedAt = now
+	if err := j.move(Push, Available, now); err != nil {
+		return err
+	}
+	j.tellEnqueued(now)
+	return nil
+}
+
+// Ready lets a scheduled or retryable job into its queue because its time has
+// come (ojs-core.md §6.3). It is a Conflict before that time.
+func (j *Job) Ready(now time.Time) error {
+	if j.State == Scheduled && now.Before(j.ScheduledAt) || j.State == Retryable && now.Before(j.NextRetryAt) {
+		return Errorf(Conflict, "job %s is %s and not due yet", j.ID, j.State)
+	}
+	if err := j.move(Timer, Available, now); err != nil {
+		return err
+	}
+	j.EnqueuedAt, j.NextRetryAt = now, time.Time{}
+	j.tellEnqueued(now)
+	return nil
+}
+
+// Activate releases a pending job: available, or scheduled when its schedule is
+// still ahead (ojs-core.md §6.3).
+func (j *Job) Activate(now time.Time) error {
+	to := Available
+	if j.ScheduledAt.After(now) {
+		to = Scheduled
+	}
+	if err := j.move(Activate, to, now); err != nil {
+		return err
+	}
+	j.ActivatedAt = now
+	j.tell("job.activated", now, nil)
+	if to == Available {
+		j.EnqueuedAt = now
+		j.tellEnqueued(now)
+	}
+	return nil
+}
+
+// Start gives an available job to a worker (ojs-core.md §7.2): attempt counts
+// up and lease.Until is set from now and lease.Length.
+func (j *Job) Start(now time.Time, lease Lease) error {
+	if !j.ExpiresAt.IsZero() && !now.Before(j.ExpiresAt) {
+		return Errorf(Conflict, "job %s expired at %s", j.ID, FormatTime(j.ExpiresAt))
+	}
+	before := j.Status
+	lease.Until = now.Add(lease.Length)
+	j.Attempt++
+	j.StartedAt = now
+	j.Lease = lease
+	if j.Lost != nil {
+		j.Lost.Claims++
+	}
+	if err := j.move(Fetch, Active, now); err != nil {
+		j.Status = before
+		return err
+	}
+	j.tell("job.started", now, func(o *object) {
+		o.optional("worker_id", lease.Worker)
+		o.int("attempt", int64(j.Attempt))
+	})
+	return nil
+}
+
+// Complete ends an attempt well (ojs-core.md §7.3). The claim must name the
+// present holder; one whose reservation was lost a moment ago is still heard
+// (ojs-delivery-guarantees.md §8). Otherwise it is a Conflict.
+func (j *Job) Complete(now time.Time, c Claim, result json.RawMessage) error {
+	on := Ack
+	if err := j.held(c, Ack); err != nil {
+		if !j.lateAck(now, c) {
+			return err
+		}
+		on = LateAck
+	}
+	if len(result) > MaxResultBytes {
+		e := Errorf(TooLarge, "result of job %s is %d bytes, at most %d are kept", j.ID, len(result), MaxResultBytes)
+		e.Details = map[string]any{"size": len(result), "limit": MaxResultBytes}
+		return e
+	}
+	began := j.StartedAt
+	if err := j.move(on, Completed, now); err != nil {
+		return err
+	}
+	j.Result, j.Error = result, nil
+	j.NextRetryAt, j.RetryDelay = time.Time{}, 0
+	j.Lease, j.Lost = Lease{}, nil
+	j.tell("job.completed", now, func(o *object) {
+		o.int("attempt", int64(j.Attempt))
+		o.int("duration_ms", since(began, now))
+		if len(result) > 0 && len(result) <= MaxMetaBytes {
+			o.raw("result", result)
+		}
+	})
+	return nil
+}
+
+// Fail ends an attempt badly, or gives the job back untouched (ojs-core.md
+// §7.4, ojs-retry.md §7). r in [0,1) is the jitter of the backoff. A claim that
+// is not the present holder's is a Conflict: a late FAIL is never heard.
+func (j *Job) Fail(now time.Time, c Claim, f Failure, r float64) error {
+	if err := j.held(c, Fail); err != nil {
+		return err
+	}
+	if f.Requeue {
+		seq := j.Seq
+		if err := j.move(Requeue, Available, now); err != nil {
+			return err
+		}
+		j.Seq = seq
+		j.Releases++
+		j.EnqueuedAt = now
+		j.release()
+		return nil
+	}
+	p := j.policy()
+	return j.fail(now, Fail, p, f, j.judge(p, f), r)
+}
+
+// Lose ends a reservation without its holder's word: cause is
+// "visibility_timeout" or "worker_death". The attempt is spent; a job that
+// brought a retry policy waits for its backoff, any other is available at once
+// (contract §4.6).
+func (j *Job) Lose(now time.Time, cause string, r float64) error {
+	f := Failure{Type: cause, Code: "timeout", Message: "the worker was not heard of in time"}
+	lost := &LostLease{Token: j.Lease.Token, Worker: j.Lease.Worker, Length: j.Lease.Length, At: now}
+	p, v := j.policy(), retry
+	if j.spent(p) {
+		v = exhausted
+	}
+	if v == retry && j.Retry == nil {
+		if err := j.move(Lost, Available, now); err != nil {
+			return err
+		}
+		j.record(now, f)
+		j.tellFailed(now, f)
+		j.EnqueuedAt, j.StartedAt = now, time.Time{}
+		j.release()
+		j.Lost = lost
+		j.tellEnqueued(now)
+		return nil
+	}
+	if err := j.fail(now, Lost, p, f, v, r); err != nil {
+		return err
+	}
+	j.StartedAt = time.Time{}
+	if j.State == Retryable {
+		j.Lost = lost
+	}
+	return nil
+}
+
+// Overrun ends an attempt whose execution timeout passed (ojs-core.md §5.2).
+// Heartbeats do not put it off.
+func (j *Job) Overrun(now time.Time, r float64) error {
+	f := Failure{Type: "timeout", Code: "timeout", Message: "the attempt ran longer than " + j.Timeout.String()}
+	lost := &LostLease{Token: j.Lease.Token, Worker: j.Lease.Worker, Length: j.Lease.Length, At: now}
+	p := j.policy()
+	if err := j.fail(now, Overrun, p, f, j.judge(p, f), r); err != nil {
+		return err
+	}
+	if j.State == Retryable {
+		j.Lost = lost
+	}
+	return nil
+}
+
+// Expire discards a job that was not started before expires_at (ojs-core.md
+// §5.2). It never becomes a dead letter.
+func (j *Job) Expire(now time.Time) error {
+	if j.ExpiresAt.IsZero() || now.Before(j.ExpiresAt) {
+		return Errorf(Conflict, "job %s has not expired", j.ID)
+	}
+	if err := j.move(Expire, Discarded, now); err != nil {
+		return err
+	}
+	j.NextRetryAt, j.RetryDelay, j.Lost = time.Time{}, 0, nil
+	f := Failure{Type: "expired", Code: "expired", Message: "not started before " + FormatTime(j.ExpiresAt)}
+	j.Error = f.append(nil, j.Attempt, now, false)
+	j.tell("job.expired", now, func(o *object) {
+		o.time("created_at", j.CreatedAt)
+		o.time("expired_at", j.ExpiresAt)
+		o.int("ttl_ms", since(j.CreatedAt, j.ExpiresAt))
+	})
+	j.tellDiscarded(now, f)
+	return nil
+}
+
+// Cancel stops a job that has not finished (ojs-core.md §7.6). Cancelling a
+// cancelled job is nil and changes nothing; a completed or discarded one is
+// Finished.
+func (j *Job) Cancel(now time.Time, by, reason string) error {
+	from := j.State
+	switch from {
+	case Cancelled:
+		return nil
+	case Completed, Discarded:
+		e := Errorf(Finished, "job %s is %s and can no longer be cancelled", j.ID, from)
+		e.Details = map[string]any{"job_id": string(j.ID), "current_state": string(from)}
+		return e
+	}
+	if err := j.move(Cancel, Cancelled, now); err != nil {
+		return err
+	}
+	j.NextRetryAt, j.RetryDelay = time.Time{}, 0
+	j.Lease, j.Lost = Lease{}, nil
+	j.tell("job.cancelled", now, func(o *object) {
+		o.str("previous_state", string(from))
+		o.optional("cancelled_by", by)
+		o.optional("reason", reason)
+	})
+	return nil
+}
+
+// Revive takes a dead letter back into its queue with a clean record
+// (ojs-core.md §6.3, manual retry). A job that is not a dead letter is NotFound.
+func (j *Job) Revive(now time.Time) error {
+	if !j.Dead {
+		return notDead(j.ID)
+	}
+	if err := j.move(Revive, Available, now); err != nil {
+		return err
+	}
+	j.Dead = false
+	j.DueAt = j.due()
+	j.Attempt, j.Releases = 0, 0
+	j.Error, j.Errors, j.Lost = nil, nil, nil
+	j.EnqueuedAt, j.StartedAt, j.FinishedAt = now, time.Time{}, time.Time{}
+	j.RetryDelay = 0
+	j.tell("job.retried", now, nil)
+	j.tellEnqueued(now)
+	return nil
+}
+
+// notDead says that id is not among the dead letters.
+func notDead(id ID) *Error {
+	e := Errorf(NotFound, "job %s is not in the dead letter queue", id)
+	e.Details = map[string]any{"resource_type": "dead_letter", "resource_id": string(id)}
+	return e
+}
+
+// Extend moves the end of the reservation to now + length (ojs-delivery-guarantees.md
+// §6.3); a length of 0 is the one fixed at FETCH.
+func (j *Job) Extend(now time.Time, c Claim, length time.Duration) error {
+	if err := j.held(c, Fetch); err != nil {
+		return err
+	}
+	if length <= 0 {
+		length = j.Lease.Length
+	}
+	j.Lease.Until = now.Add(length)
+	j.DueAt = j.due()
+	return nil
+}
+
+// held is nil when the claim is that of the present holder: the last token
+// given, or the same worker where no token is sent, or nothing at all.
+func (j *Job) held(c Claim, on Trigger) error {
+	if j.State != Active {
+		return j.refuse(on)
+	}
+	lost := c.Token != "" && c.Token != j.Lease.Token
+	foreign := c.Token == "" && c.Worker != "" && j.Lease.Worker != "" && c.Worker != j.Lease.Worker
+	if !lost && !foreign {
+		return nil
+	}
+	e := Errorf(Conflict, "job %s is held by another worker, this reservation was lost", j.ID)
+	e.Details = map[string]any{"job_id": string(j.ID), "current_state": string(j.State), "reason": "lease_lost"}
+	return e
+}
+
+// lateAck reports whether c is the holder before, and early enough to be heard.
+func (j *Job) lateAck(now time.Time, c Claim) bool {
+	l := j.Lost
+	if l == nil || now.Sub(l.At) > max(time.Minute, l.Length) || j.State == Active && l.Claims != 1 {
+		return false
+	}
+	switch {
+	case c.Token != "":
+		return c.Token == l.Token
+	case c.Worker != "":
+		return c.Worker == l.Worker
+	}
+	return j.State != Active
+}
+
+// fail records f and moves to where the verdict leads.
+func (j *Job) fail(now time.Time, on Trigger, p RetryPolicy, f Failure, v verdict, r float64) error {
+	to := Discarded
+	if v == retry {
+		to = Retryable
+	}
+	before := j.Status
+	j.Dead = v == deadLetter || v == exhausted && p.OnExhaustion == "dead_letter"
+	if v == retry {
+		j.RetryDelay = p.Delay(max(j.Attempt-j.Releases, 1), r)
+		if f.RetryAfter != nil {
+			j.RetryDelay = max(0, min(*f.RetryAfter, p.MaxInterval))
+		}
+		j.NextRetryAt = now.Add(j.RetryDelay)
+	} else {
+		j.RetryDelay = 0
+	}
+	if err := j.move(on, to, now); err != nil {
+		j.Status = before
+		return err
+	}
+	j.record(now, f)
+	j.tellFailed(now, f)
+	j.release()
+	if v == retry {
+		j.tell("job.retrying", now, func(o *object) {
+			o.int("attempt", int64(j.Attempt))
+			o.int("max_attempts", int64(j.MaxAttempts))
+			o.time("next_retry_at", j.NextRetryAt)
+			f.brief(o, "error")
+		})
+		return nil
+	}
+	j.Lost = nil
+	j.tellDiscarded(now, f)
+	return nil
+}
+
+// release takes the reservation off the job.
+func (j *Job) release() { j.Lease, j.Lost = Lease{}, nil }
+
+// policy is the job's effective retry policy. It was validated at PUSH.
+func (j *Job) policy() RetryPolicy {
+	p, err := ParseRetry(j.Retry, true)
+	if err != nil {
+		return DefaultRetry()
+	}
+	return p
+}
+
+// since is the whole milliseconds from a to b, and 0 if a is not known.
+func since(a, b time.Time) int64 {
+	if a.IsZero() {
+		return 0
+	}
+	return max(0, b.Sub(a).Milliseconds())
+}

@@ -1,0 +1,434 @@
+package job
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ParseEnvelope reads the body of an enqueue: the flat envelope of ojs-core.md
+// §5 or the binding's shape with "options", and every alias of contract §2.2.
+// A value in options beats the same value at the top level. System-managed
+// members are dropped, unknown ones are kept in Extra. The envelope that comes
+// back is valid; the first rule that is broken comes back as an *Error whose
+// Details name the field.
+//
+// raw must not be changed afterwards: the envelope points into it.
+func ParseEnvelope(raw []byte) (Envelope, error) {
+	if err := CheckJSON(raw); err != nil {
+		return Envelope{}, err
+	}
+	return ParseChecked(raw)
+}
+
+// ParseChecked is ParseEnvelope for JSON that CheckJSON has already passed,
+// such as an element of a batch.
+func ParseChecked(raw []byte) (Envelope, error) {
+	if len(raw) > MaxJobBytes {
+		return Envelope{}, tooLarge("the job", len(raw), MaxJobBytes)
+	}
+	p := parser{top: map[string]json.RawMessage{}, opt: map[string]json.RawMessage{}}
+	if err := Members(raw, p.member); err != nil {
+		return Envelope{}, err
+	}
+	for _, read := range []func() error{p.version, p.identity, p.payload, p.numbers, p.times, p.policies, p.extras} {
+		if err := read(); err != nil {
+			return Envelope{}, err
+		}
+	}
+	p.e.checked = true
+	err := p.e.Validate()
+	return p.e, err
+}
+
+// parser holds one enqueue body, cut into members.
+type parser struct {
+	e        Envelope
+	top, opt map[string]json.RawMessage
+	order    []string // names of top, in order
+	optOrder []string
+}
+
+// system names the members that only the server sets; what a client sends there is dropped (ojs-core.md §5.3).
+var system = map[string]bool{
+	"state": true, "attempt": true, "created_at": true, "enqueued_at": true, "started_at": true,
+	"completed_at": true, "cancelled_at": true, "discarded_at": true, "activated_at": true, "error": true,
+	"errors": true, "result": true, "next_retry_at": true, "next_attempt_at": true, "retry_delay_ms": true,
+	"worker_id": true, "parent_results": true, "workflow_id": true, "workflow_step": true, "progress": true,
+	"visible_until": true, "lease_token": true, "max_attempts": true, "previous_state": true,
+}
+
+// known names the members that the parser reads itself and that are not echoed from Extra.
+var known = map[string]bool{
+	"specversion": true, "id": true, "type": true, "args": true, "meta": true, "metadata": true,
+	"options": true, "queue": true, "priority": true, "timeout_ms": true, "scheduled_at": true,
+	"delay_until": true, "delay": true, "delay_ms": true, "expires_at": true, "ttl_ms": true,
+	"enqueue_ttl": true, "retry": true, "retry_policy": true, "unique": true, "pending": true,
+}
+
+// echoed names the options that are given back at the top level of the job.
+var echoed = map[string]bool{
+	"timeout": true, "visibility_timeout_ms": true, "visibility_timeout": true, "tags": true, "schema": true,
+	"rate_limit": true, "deduplication": true, "debounce": true, "result_ttl": true, "total_timeout": true,
+	"heartbeat_timeout": true, "grace_period": true,
+}
+
+func (p *parser) member(name string, v json.RawMessage) error {
+	if name != "options" {
+		p.top[name] = v
+		p.order = append(p.order, name)
+		return nil
+	}
+	if string(v) == "null" {
+		return nil
+	}
+	if v[0] != '{' {
+		return invalid(Invalid, "options", "must be an object, got %s", kindOfJSON(v))
+	}
+	return Members(v, func(name string, v json.RawMessage) error {
+		p.opt[name] = v
+		p.optOrder = append(p.optOrder, name)
+		return nil
+	})
+}
+
+// get is the value of an option and whether it was given; null counts as not given.
+func (p *parser) get(names ...string) (string, json.RawMessage) {
+	for _, from := range []map[string]json.RawMessage{p.opt, p.top} {
+		for _, n := range names {
+			if v, ok := from[n]; ok && string(v) != "null" {
+				return n, v
+			}
+		}
+	}
+	return names[0], nil
+}
+
+func (p *parser) version() error {
+	v := p.top["specversion"]
+	if v == nil {
+		return nil
+	}
+	switch s, err := text(v, "specversion"); {
+	case err != nil:
+		return err
+	case s != SpecVersion && s != "1.0" && s != "1.0.0":
+		return invalid(Invalid, "specversion", "must be %q, got %q", SpecVersion, s)
+	}
+	return nil
+}
+
+func (p *parser) identity() (err error) {
+	if v := p.top["type"]; v == nil {
+		return invalid(Invalid, "type", `is required: a dotted name such as "email.send"`)
+	} else if p.e.Type, err = text(v, "type"); err != nil {
+		return err
+	}
+	if err := checkType(p.e.Type); err != nil {
+		return err
+	}
+	switch v := p.top["args"]; {
+	case v == nil:
+		return invalid(Invalid, "args", "is required: a JSON array, which may be empty")
+	case v[0] != '[':
+		return invalid(Invalid, "args", "must be an array, got %s", kindOfJSON(v))
+	default:
+		p.e.Args = v
+	}
+	if v := p.top["id"]; v != nil && string(v) != "null" {
+		s, err := text(v, "id")
+		if err != nil {
+			return err
+		}
+		if !ValidID(s) {
+			return invalid(Invalid, "id", "must be a UUIDv7 in lower case, got %q", s)
+		}
+		p.e.ID = ID(s)
+	}
+	if name, v := p.get("queue"); v != nil {
+		if p.e.Queue, err = text(v, name); err != nil {
+			return err
+		}
+		return checkQueue(p.e.Queue)
+	}
+	return nil
+}
+
+// payload reads meta, with the older spellings merged under it.
+func (p *parser) payload() error {
+	var sources []json.RawMessage
+	for _, s := range []struct {
+		from map[string]json.RawMessage
+		name string
+	}{{p.top, "meta"}, {p.opt, "meta"}, {p.top, "metadata"}, {p.opt, "metadata"}} {
+		v := s.from[s.name]
+		if v == nil || string(v) == "null" {
+			continue
+		}
+		if v[0] != '{' {
+			return invalid(Invalid, s.name, "must be an object, got %s", kindOfJSON(v))
+		}
+		sources = append(sources, v)
+	}
+	switch len(sources) {
+	case 0:
+		return nil
+	case 1:
+		p.e.Meta = sources[0]
+		return nil
+	}
+	o, seen := newObject(nil), map[string]bool{}
+	for _, src := range sources {
+		err := Members(src, func(name string, v json.RawMessage) error {
+			if !seen[name] {
+				seen[name] = true
+				o.quoted(name, v)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	p.e.Meta = o.close()
+	return nil
+}
+
+var namedPriorities = map[string]int{"HIGH": 10, "NORMAL": 0, "LOW": -10}
+
+func (p *parser) numbers() error {
+	if name, v := p.get("priority"); v != nil {
+		if v[0] == '"' {
+			s, err := text(v, name)
+			n, ok := namedPriorities[strings.ToUpper(s)]
+			if err != nil || !ok {
+				return invalid(Invalid, name, "must be an integer from -100 to 100, or HIGH, NORMAL or LOW, got %q", s)
+			}
+			p.e.Priority = n
+		} else {
+			n, ok := integer(v)
+			if !ok || n < -100 || n > 100 {
+				return invalid(Invalid, name, "must be an integer from -100 to 100, got %s", shown(v))
+			}
+			p.e.Priority = int(n)
+		}
+	}
+	var err error
+	for _, unit := range []struct {
+		name string
+		unit time.Duration
+	}{{"timeout", time.Second}, {"timeout_ms", time.Millisecond}} {
+		if _, v := p.get(unit.name); v != nil {
+			if p.e.Timeout, err = count(v, unit.name, unit.unit); err != nil {
+				return err
+			}
+		}
+	}
+	if name, v := p.get("visibility_timeout"); v != nil {
+		if v[0] == '"' {
+			p.e.Visibility, err = isoText(v, name)
+		} else {
+			p.e.Visibility, err = count(v, name, time.Second)
+		}
+		if err == nil && p.e.Visibility <= 0 {
+			err = invalid(Invalid, name, "must be more than 0")
+		}
+	}
+	if name, v := p.get("visibility_timeout_ms"); v != nil && err == nil {
+		if p.e.Visibility, err = count(v, name, time.Millisecond); err == nil && p.e.Visibility <= 0 {
+			err = invalid(Invalid, name, "must be more than 0")
+		}
+	}
+	return err
+}
+
+func (p *parser) times() (err error) {
+	if name, v := p.get("scheduled_at", "delay_until"); v != nil {
+		if p.e.ScheduledAt, p.e.Delay, err = moment(v, name); err != nil {
+			return err
+		}
+	} else if name, v := p.get("delay"); v != nil {
+		if v[0] == '"' {
+			p.e.Delay, err = isoText(v, name)
+		} else {
+			p.e.Delay, err = seconds(v, name)
+		}
+	} else if name, v := p.get("delay_ms"); v != nil {
+		p.e.Delay, err = count(v, name, time.Millisecond)
+	}
+	if err != nil {
+		return err
+	}
+	if name, v := p.get("expires_at"); v != nil {
+		p.e.ExpiresAt, p.e.TTL, err = moment(v, name)
+	} else if name, v := p.get("ttl_ms"); v != nil {
+		p.e.TTL, err = count(v, name, time.Millisecond)
+	} else if name, v := p.get("enqueue_ttl"); v != nil {
+		p.e.TTL, err = seconds(v, name)
+	}
+	if err != nil {
+		return err
+	}
+	if name, v := p.get("pending"); v != nil {
+		if p.e.Hold, err = boolean(v); err != nil {
+			return invalid(Invalid, name, "must be true or false, got %s", shown(v))
+		}
+	}
+	return nil
+}
+
+func (p *parser) policies() error {
+	_, p.e.Retry = p.get("retry", "retry_policy")
+	if n, ok := p.opt["max_attempts"]; ok && string(n) != "null" {
+		o := newObject(nil)
+		o.raw("max_attempts", n)
+		if p.e.Retry != nil && p.e.Retry[0] == '{' {
+			rest := without(p.e.Retry, "max_attempts")
+			o.splice(rest)
+		}
+		p.e.Retry = o.close()
+	}
+	if p.e.Retry != nil {
+		// "1s" beside ISO 8601 is taken only in the flat envelope of ojs-core.md §13.
+		short := p.top["specversion"] != nil && p.opt["retry"] == nil && p.opt["retry_policy"] == nil
+		r, err := ParseRetry(p.e.Retry, short)
+		if err != nil {
+			return err
+		}
+		p.e.MaxAttempts = r.MaxAttempts
+	}
+	_, p.e.Unique = p.get("unique")
+	return nil
+}
+
+// extras collects what is given back as it came: options that the server only
+// keeps, the client's own spelling of instants, and everything unknown.
+func (p *parser) extras() error {
+	o, n := newObject(nil), 0
+	add := func(name string, v json.RawMessage) {
+		o.quoted(name, v)
+		n++
+	}
+	for _, name := range p.optOrder {
+		if echoed[name] {
+			add(name, p.opt[name])
+		}
+	}
+	for _, name := range p.order {
+		if _, twice := p.opt[name]; known[name] || system[name] || twice && echoed[name] {
+			continue
+		}
+		add(name, p.top[name])
+	}
+	for _, name := range []string{"scheduled_at", "expires_at"} {
+		at := p.e.ScheduledAt
+		if name == "expires_at" {
+			at = p.e.ExpiresAt
+		}
+		if _, v := p.get(name); v != nil && !at.IsZero() && string(v) != `"`+FormatTime(at)+`"` {
+			add(name, v)
+		}
+	}
+	rest, m := newObject(nil), 0
+	for _, name := range p.optOrder {
+		if !known[name] && !echoed[name] && !system[name] {
+			rest.quoted(name, p.opt[name])
+			m++
+		}
+	}
+	if m > 0 {
+		add("options", rest.close())
+	}
+	if n > 0 {
+		p.e.Extra = o.close()
+	}
+	return p.checkExtras()
+}
+
+// checkExtras holds the rules of the echoed options.
+func (p *parser) checkExtras() error {
+	if name, v := p.get("tags"); v != nil {
+		var tags []string
+		if v[0] != '[' || json.Unmarshal(v, &tags) != nil {
+			return invalid(Invalid, name, "must be an array of strings, got %s", shown(v))
+		}
+	}
+	if name, v := p.get("schema"); v != nil {
+		s, err := text(v, name)
+		if err != nil {
+			return err
+		}
+		if i := strings.IndexByte(s, ':'); i <= 0 || i == len(s)-1 || strings.ContainsAny(s, " \t\n") {
+			return invalid(Invalid, name, "must be a URI with a scheme, got %q", s)
+		}
+	}
+	return nil
+}
+
+// text is a JSON string's value.
+func text(v json.RawMessage, field string) (string, error) {
+	var s string
+	if v[0] != '"' || json.Unmarshal(v, &s) != nil {
+		return "", invalid(Invalid, field, "must be a string, got %s", kindOfJSON(v))
+	}
+	return s, nil
+}
+
+func boolean(v json.RawMessage) (bool, error) { return strconv.ParseBool(bare(v)) }
+
+// bare is v, or something that no parser takes where v only resembles a literal.
+func bare(v json.RawMessage) string {
+	if s := string(v); s == "true" || s == "false" {
+		return s
+	}
+	return ""
+}
+
+// integer is a JSON number without a fraction, in whatever notation.
+func integer(v json.RawMessage) (int64, bool) {
+	if n, err := strconv.ParseInt(string(v), 10, 64); err == nil {
+		return n, true
+	}
+	f, err := strconv.ParseFloat(string(v), 64)
+	if err != nil || v[0] == '"' || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
+		return 0, false
+	}
+	return int64(f), true
+}
+
+// count is a whole, non-negative number of units, at most MaxDuration.
+func count(v json.RawMessage, field string, unit time.Duration) (time.Duration, error) {
+	n, ok := integer(v)
+	if !ok || n < 0 {
+		return 0, invalid(Invalid, field, "must be a whole number of 0 or more, got %s", shown(v))
+	}
+	if n > int64(MaxDuration/unit) {
+		return 0, invalid(Invalid, field, "must be at most 100 years, got %s", shown(v))
+	}
+	return time.Duration(n) * unit, nil
+}
+
+// seconds is a non-negative number of seconds, fractions allowed.
+func seconds(v json.RawMessage, field string) (time.Duration, error) {
+	f, err := strconv.ParseFloat(string(v), 64)
+	if err != nil || f < 0 || f > MaxDuration.Seconds() {
+		return 0, invalid(Invalid, field, "must be a number of seconds from 0 to 100 years, got %s", shown(v))
+	}
+	return time.Duration(f * float64(time.Second)).Truncate(time.Millisecond), nil
+}
+
+// shown is a value as an error message quotes it.
+func shown(v json.RawMessage) string {
+	if len(v) > 60 {
+		return kindOfJSON(v)
+	}
+	return string(v)
+}
+
+func tooLarge(what string, size, limit int) *Error {
+	e := Errorf(TooLarge, "%s is %d bytes, at most %d are taken", what, size, limit)
+	e.Details = map[string]any{"size": size, "limit": limit}
+	return e
+}

@@ -1,0 +1,121 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// Service is all that may be asked of a job server. A sidecar answers in this
+// process, a client over HTTP; a caller cannot tell which. Every method may be
+// called by many goroutines at once, and every error is an *Error.
+type Service interface {
+	Enqueuer
+	Worker
+	Operator
+}
+
+// Enqueuer takes jobs (ojs-core.md §7.1).
+type Enqueuer interface {
+	// Enqueue stores all envelopes or none, and answers in their order. When it
+	// returns nil the jobs are on disk. An ID that is already stored with the
+	// same type and args is no error: the receipt's Existing says so, and the
+	// job in it is the stored one. The same ID with another content is a
+	// Duplicate. An error about one envelope of several carries its index in
+	// Details["index"].
+	Enqueue(ctx context.Context, es ...Envelope) ([]Receipt, error)
+}
+
+// Receipt answers for one envelope.
+type Receipt struct {
+	*Job
+	Existing bool // it was stored before; nothing was added
+}
+
+// Worker is what a worker asks.
+type Worker interface {
+	// Fetch claims up to f.Count jobs (ojs-core.md §7.2). None is an answer, not
+	// an error; with f.Wait it comes after that long, or as soon as there is one.
+	Fetch(ctx context.Context, f FetchRequest) ([]*Job, error)
+	// Ack ends an attempt well and stores its result, which may be nil (§7.3).
+	// Conflict when the claim no longer holds the job, NotFound, TooLarge.
+	Ack(ctx context.Context, c Claim, result json.RawMessage) (*Job, error)
+	// Fail ends an attempt badly (§7.4); the job that comes back says whether
+	// it will be retried. Conflict, NotFound.
+	Fail(ctx context.Context, c Claim, f Failure) (*Job, error)
+	// Beat says that a worker lives and extends its reservations (§7.5).
+	Beat(ctx context.Context, b Beat) (BeatReply, error)
+}
+
+// FetchRequest asks for work.
+type FetchRequest struct {
+	Queues     []string      // at least one, the first comes first
+	Count      int           // 0 is 1; at most 100
+	Worker     string        // who asks; may be empty
+	Visibility time.Duration // length of the reservation; 0 is the job's own, else the server's
+	Wait       time.Duration // how long to wait for a job; at most 20 s
+}
+
+// Beat is a heartbeat.
+type Beat struct {
+	Worker     WorkerInfo    // ID is required; BeatAt is set by the server
+	Jobs       []Claim       // what the worker is running
+	Visibility time.Duration // 0 is the length fixed at FETCH
+}
+
+// BeatReply is what the server wants of the worker.
+type BeatReply struct {
+	Directive string // "running", "quiet" or "terminate"
+	Extended  []ID   // whose reservation was extended
+	Cancelled []ID   // told jobs that have been cancelled: stop them
+	Lost      []ID   // told jobs that this worker no longer holds: stop them
+	Time      time.Time
+}
+
+// Operator is what people and dashboards ask.
+type Operator interface {
+	// Job reads a job and changes nothing (§7.7). NotFound.
+	Job(ctx context.Context, id ID) (*Job, error)
+	// Jobs lists jobs; with f.Dead, the dead letters.
+	Jobs(ctx context.Context, f Filter) (Page, error)
+	// Cancel stops a job (§7.6). Cancelling twice is no error; Finished for a
+	// completed or discarded job; NotFound.
+	Cancel(ctx context.Context, id ID, by, reason string) (Change, error)
+	// Activate releases a pending job (§6.3). Conflict, NotFound.
+	Activate(ctx context.Context, id ID) (Change, error)
+	// Revive takes a dead letter back into its queue. NotFound when it is none.
+	Revive(ctx context.Context, id ID) (Change, error)
+	// DeleteDead removes a dead letter for good. NotFound when it is none.
+	DeleteDead(ctx context.Context, id ID) error
+	// DeadStats counts the dead letters.
+	DeadStats(ctx context.Context) (DeadStats, error)
+	// Queue reads a queue's counters. NotFound when no job ever named it.
+	Queue(ctx context.Context, name string) (Queue, error)
+	// Queues reads all queues; the default queue is always among them.
+	Queues(ctx context.Context) ([]Queue, error)
+	// Events reads the event log, oldest first.
+	Events(ctx context.Context, f EventFilter) ([]Event, error)
+	// Health measures the server and its store.
+	Health(ctx context.Context) (Health, error)
+}
+
+// Change is a job after an operator's verb, and the state it came from.
+type Change struct {
+	*Job
+	Previous State
+}
+
+// Health is how the server is.
+type Health struct {
+	OK         bool
+	Backend    string        // "sqlite"
+	Latency    time.Duration // of one read
+	Uptime     time.Duration
+	Time       time.Time
+	Queues     int
+	Paused     int
+	Workers    int
+	StaleAfter time.Duration // a worker silent for longer is stale
+	StaleNow   int
+	Problem    string // what is wrong when not OK, for a person
+}

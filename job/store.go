@@ -1,0 +1,175 @@
+package job
+
+import (
+	"context"
+	"time"
+)
+
+// Store keeps jobs. It decides nothing: rules are in this package, rows in the store.
+//
+// A Store must be safe for concurrent use. It must hand out copies, and keep
+// copies of what it is given: it shares nothing but raw JSON with its callers.
+type Store interface {
+	// Update runs fn in a read-write transaction. When it returns nil the
+	// changes are on disk, flushed, not only in the system's cache; when fn
+	// returns an error, that error comes back and none of fn's changes stay.
+	// Concurrent Updates may share one commit, and fn may run more than once,
+	// so fn must touch nothing but its tx and variables it sets anew at each
+	// run. If ctx ends before fn has started, Update returns an Unavailable
+	// that wraps ctx.Err(); after that it always reports the true outcome.
+	Update(ctx context.Context, fn func(Tx) error) error
+
+	// View runs fn on one consistent snapshot that holds every Update that has
+	// returned. It never waits for a writer.
+	View(ctx context.Context, fn func(ReadTx) error) error
+
+	// Close ends the store after the Updates that have begun. It may be called twice.
+	Close() error
+}
+
+// ReadTx reads one snapshot. It is the sum of small roles; take no more than you use.
+type ReadTx interface {
+	JobReader
+	QueueReader
+	WorkerReader
+	EventReader
+}
+
+// JobReader reads jobs.
+type JobReader interface {
+	// Job returns a copy of the job, or NotFound.
+	Job(ID) (*Job, error)
+	// Jobs returns the page of jobs that f asks for, and how many there are in all.
+	Jobs(f Filter) (Page, error)
+	// Held returns the active jobs whose lease names the worker.
+	Held(worker string) ([]*Job, error)
+	// DeadStats counts the dead letters.
+	DeadStats() (DeadStats, error)
+}
+
+// QueueReader reads queues. A queue exists from the first job that named it on.
+type QueueReader interface {
+	// Queue returns the queue with its counters, or NotFound.
+	Queue(name string) (Queue, error)
+	// Queues returns all queues by name.
+	Queues() ([]Queue, error)
+}
+
+// WorkerReader reads the workers that have registered or beaten.
+type WorkerReader interface {
+	// Worker returns the worker, or NotFound.
+	Worker(id string) (WorkerInfo, error)
+	// Workers returns all workers by id.
+	Workers() ([]WorkerInfo, error)
+}
+
+// EventReader reads the event log.
+type EventReader interface {
+	// Events returns at most f.Limit events in ascending order.
+	Events(f EventFilter) ([]Event, error)
+}
+
+// Tx is a read-write transaction. It must not be used after fn has returned,
+// nor by two goroutines.
+type Tx interface {
+	ReadTx
+	// Available returns up to n available jobs: the queues in the order given,
+	// inside one by priority, highest first, then by Seq. Paused queues have none.
+	Available(queues []string, n int) ([]*Job, error)
+	// Due returns up to n jobs in state s whose DueAt is not after before, the earliest first.
+	Due(s State, before time.Time, n int) ([]*Job, error)
+	// NextDue returns the earliest DueAt of state s, or the zero time.
+	NextDue(s State) (time.Time, error)
+	// InsertJob stores a new job, its events and its counters. Duplicate if the
+	// ID exists. A job in available with Seq 0 is given the next Seq, also in *j.
+	InsertJob(j *Job) error
+	// UpdateJob saves the Status of a job that this tx has read, with its
+	// events and counters. Seq is given as by InsertJob.
+	UpdateJob(j *Job) error
+	// DeleteJob removes a job for good, or returns NotFound.
+	DeleteJob(ID) error
+	// PutWorker stores what is known of a worker; DeleteWorker forgets it.
+	PutWorker(WorkerInfo) error
+	DeleteWorker(id string) error
+	// PruneEvents removes up to n of the oldest groups of events from before t and says whether more are left.
+	PruneEvents(before time.Time, n int) (more bool, err error)
+}
+
+// Filter chooses jobs for a list. Zero members do not restrict.
+type Filter struct {
+	States    []State
+	Queue     string
+	Type      string // exact, or a prefix that ends in *
+	Dead      bool   // dead letters only, newest death first; otherwise newest id first
+	ErrorType string // type of the latest error; with Dead only
+	Since     time.Time
+	Until     time.Time
+	Limit     int // 1 to 1000
+	Offset    int
+	Cursor    string // Page.Next of the page before
+}
+
+// Page is one page of a list.
+type Page struct {
+	Jobs  []*Job
+	Total int64  // of all pages
+	Next  string // empty on the last page
+}
+
+// Queue is a queue and what is in it.
+type Queue struct {
+	Name      string
+	Paused    bool
+	CreatedAt time.Time
+	Counts    map[State]int64
+	Dead      int64 // of Counts[Discarded], how many are dead letters
+}
+
+// Depth is how many jobs of the queue have not finished.
+func (q Queue) Depth() int64 {
+	var n int64
+	for s, c := range q.Counts {
+		if !s.Terminal() {
+			n += c
+		}
+	}
+	return n
+}
+
+// DeadStats counts the dead letter queue.
+type DeadStats struct {
+	Total       int64
+	ByQueue     map[string]int64
+	ByType      map[string]int64
+	ByErrorType map[string]int64
+	Oldest      time.Time
+	Newest      time.Time
+}
+
+// WorkerInfo is what a worker has told of itself (ojs-core.md §7.5).
+type WorkerInfo struct {
+	ID          string            `json:"id"`
+	Hostname    string            `json:"hostname,omitempty"`
+	PID         int               `json:"pid,omitempty"`
+	Queues      []string          `json:"queues,omitempty"`
+	Concurrency int               `json:"concurrency,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Version     string            `json:"version,omitempty"`
+	State       string            `json:"state,omitempty"`     // as the worker reports it
+	Directive   string            `json:"directive,omitempty"` // as an operator wishes it: "", "quiet" or "terminate"
+	Active      int               `json:"active"`
+	StartedAt   time.Time         `json:"started_at"`
+	BeatAt      time.Time         `json:"beat_at"`
+}
+
+// EventFilter chooses events. Zero members do not restrict.
+type EventFilter struct {
+	Types    []string // "job.completed", "job.*", "*"
+	Queues   []string
+	JobTypes []string
+	JobID    ID
+	After    int64 // Seq of the last event already seen
+	Since    time.Time
+	Until    time.Time
+	Limit    int // 1 to 1000
+}

@@ -1,0 +1,324 @@
+package job
+
+import (
+	"encoding/json"
+	"math"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/sosodev/duration"
+)
+
+// Validate checks an envelope against ojs-core.md §5 and fills the defaults
+// that do not depend on the server: the queue and MaxAttempts. The first broken
+// rule comes back, with the field's name in its Details.
+func (e *Envelope) Validate() error {
+	if err := checkType(e.Type); err != nil {
+		return err
+	}
+	if !e.checked {
+		if err := e.checkRaw(); err != nil {
+			return err
+		}
+	}
+	if e.ID != "" && !ValidID(string(e.ID)) {
+		return invalid(Invalid, "id", "must be a UUIDv7 in lower case, got %q", e.ID)
+	}
+	if e.Queue == "" {
+		e.Queue = DefaultQueue
+	}
+	if err := checkQueue(e.Queue); err != nil {
+		return err
+	}
+	if n := len(e.Meta); n > MaxMetaBytes {
+		return tooLarge("meta", n, MaxMetaBytes)
+	}
+	if n := len(e.Args) + len(e.Meta) + len(e.Extra) + len(e.Retry) + len(e.Unique); n > MaxJobBytes {
+		return tooLarge("the job", n, MaxJobBytes)
+	}
+	if e.Priority < -100 || e.Priority > 100 {
+		return invalid(Invalid, "priority", "must be an integer from -100 to 100, got %d", e.Priority)
+	}
+	for name, d := range map[string]time.Duration{"timeout": e.Timeout, "visibility_timeout": e.Visibility, "delay": e.Delay, "ttl": e.TTL} {
+		if d < 0 || d > MaxDuration {
+			return invalid(Invalid, name, "must be from 0 to 100 years, got %s", d)
+		}
+	}
+	return e.checkPolicies()
+}
+
+// checkRaw makes sure that what a Go program put into the envelope is JSON of the right shape.
+func (e *Envelope) checkRaw() error {
+	for _, m := range []struct {
+		name  string
+		raw   json.RawMessage
+		first byte
+		what  string
+	}{{"args", e.Args, '[', "array"}, {"meta", e.Meta, '{', "object"}, {"retry", e.Retry, '{', "object"},
+		{"unique", e.Unique, '{', "object"}, {"extra", e.Extra, '{', "object"}} {
+		if m.raw == nil && m.name != "args" {
+			continue
+		}
+		if err := CheckJSON(m.raw); err != nil {
+			return invalid(Invalid, m.name, "must be a JSON %s: %v", m.what, err)
+		}
+		if m.raw[0] != m.first {
+			return invalid(Invalid, m.name, "must be a JSON %s, got %s", m.what, kindOfJSON(m.raw))
+		}
+	}
+	e.checked = true
+	return nil
+}
+
+func (e *Envelope) checkPolicies() error {
+	if e.MaxAttempts == 0 || e.Retry == nil {
+		p, err := ParseRetry(e.Retry, true)
+		if err != nil {
+			return err
+		}
+		e.MaxAttempts = p.MaxAttempts
+	}
+	return nil
+}
+
+// checkType holds the rule of ojs-core.md §5.1: segments of [a-z][a-z0-9_]*,
+// joined by dots. From the third segment on a hyphen is tolerated, as the public
+// suite of the specification's own date needs it (contract C-01).
+func checkType(s string) error {
+	bad := func(why string) error {
+		return invalid(Invalid, "type", `%s: lower-case segments joined by dots, such as "email.send", got %.80q`, why, s)
+	}
+	if s == "" {
+		return invalid(Invalid, "type", `must not be empty: a dotted name such as "email.send"`)
+	}
+	if len(s) > MaxTypeLen {
+		return invalid(Invalid, "type", "must be at most %d characters, got %d", MaxTypeLen, len(s))
+	}
+	segment, first := 0, true
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '.':
+			if first {
+				return bad("has an empty segment")
+			}
+			segment, first = segment+1, true
+			continue
+		case c >= 'a' && c <= 'z':
+		case first:
+			return bad("must start each segment with a letter")
+		case c >= '0' && c <= '9', c == '_', c == '-' && segment >= 2:
+		default:
+			return bad("has a character that is not allowed")
+		}
+		first = false
+	}
+	if first {
+		return bad("has an empty segment")
+	}
+	return nil
+}
+
+func checkQueue(s string) error {
+	ok := s != "" && len(s) <= MaxQueueLen && s[0] != '-' && s[0] != '.'
+	for i := 0; ok && i < len(s); i++ {
+		c := s[i]
+		ok = c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '.'
+	}
+	if !ok {
+		return invalid(Invalid, "queue", "must be 1 to %d lower-case letters, digits, hyphens and dots, starting with a letter or digit, got %.140q", MaxQueueLen, s)
+	}
+	return nil
+}
+
+// ValidID reports whether s is a UUIDv7 in lower-case 8-4-4-4-12 form.
+func ValidID(s string) bool {
+	if len(s) != 36 || s[14] != '7' || s[19] != '8' && s[19] != '9' && s[19] != 'a' && s[19] != 'b' {
+		return false
+	}
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if i == 8 || i == 13 || i == 18 || i == 23 {
+			if c != '-' {
+				return false
+			}
+		} else if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// MaxDuration is the longest duration that is taken anywhere: 100 years of 365 days.
+const MaxDuration = 100 * 365 * 24 * time.Hour
+
+var (
+	isoForm   = regexp.MustCompile(`^P(\d{1,9}Y)?(\d{1,9}M)?(\d{1,9}W)?(\d{1,9}D)?(T(\d{1,12}H)?(\d{1,12}M)?(\d{1,12}(\.\d{1,9})?S)?)?$`)
+	shortForm = regexp.MustCompile(`^\d{1,12}(\.\d{1,9})?(ms|s|m|h|d)$`)
+)
+
+// ParseDuration reads an ISO 8601 duration (ojs-retry.md §4): at least one
+// component, no sign, a fraction only on seconds, a year of 365 and a month of
+// 30 days, at most MaxDuration.
+func ParseDuration(s string) (time.Duration, error) {
+	if !isoForm.MatchString(s) || s == "P" || strings.HasSuffix(s, "T") {
+		return 0, Errorf(Invalid, "must be an ISO 8601 duration such as PT30S, got %.60q", s)
+	}
+	d, err := duration.Parse(s)
+	if err != nil {
+		return 0, Errorf(Invalid, "must be an ISO 8601 duration such as PT30S: %w", err)
+	}
+	days := d.Years*365 + d.Months*30 + d.Weeks*7 + d.Days
+	sec := days*86400 + d.Hours*3600 + d.Minutes*60 + d.Seconds
+	if sec > MaxDuration.Seconds() {
+		return 0, Errorf(Invalid, "must be at most 100 years, got %q", s)
+	}
+	return time.Duration(math.Round(sec*1e3)) * time.Millisecond, nil
+}
+
+// moment reads an instant (RFC 3339 with a zone) or a time from now ("+PT5S", "PT5S").
+func moment(v json.RawMessage, field string) (time.Time, time.Duration, error) {
+	s, err := text(v, field)
+	if err != nil {
+		return time.Time{}, 0, err
+	}
+	if iso := strings.TrimPrefix(s, "+"); strings.HasPrefix(iso, "P") {
+		d, err := ParseDuration(iso)
+		if err != nil {
+			return time.Time{}, 0, invalid(Invalid, field, "%v", err)
+		}
+		return time.Time{}, d, nil
+	}
+	t, err := time.Parse(time.RFC3339, strings.ToUpper(s))
+	if err != nil {
+		return time.Time{}, 0, invalid(Invalid, field, "must be an RFC 3339 time with a zone, such as 2026-03-15T09:30:00Z, or +PT5M, got %.60q", s)
+	}
+	return t, 0, nil
+}
+
+// isoText reads a JSON string that holds an ISO 8601 duration.
+func isoText(v json.RawMessage, field string) (time.Duration, error) {
+	s, err := text(v, field)
+	if err != nil {
+		return 0, err
+	}
+	d, err := ParseDuration(s)
+	if err != nil {
+		return 0, invalid(Invalid, field, "%v", err)
+	}
+	return d, nil
+}
+
+// ParseRetry merges a supplied policy over the defaults and checks the result
+// (ojs-retry.md §8.1, §11). nil is the default policy. short also takes
+// durations such as "1s", which the examples of ojs-core.md §13 write. Errors are BadRetry.
+func ParseRetry(raw json.RawMessage, short bool) (RetryPolicy, error) {
+	p := DefaultRetry()
+	if raw == nil {
+		return p, nil
+	}
+	if raw[0] != '{' {
+		return p, invalid(BadRetry, "retry", "must be an object, got %s", kindOfJSON(raw))
+	}
+	err := Members(raw, func(name string, v json.RawMessage) error { return p.set(name, v, short) })
+	if err != nil {
+		if KindOf(err) != BadRetry {
+			err = invalid(BadRetry, "retry", "%v", err)
+		}
+		return p, err
+	}
+	if p.MaxInterval < p.InitialInterval {
+		return p, invalid(BadRetry, "retry.max_interval", "is %s, shorter than initial_interval %s; set max_interval as well", p.MaxInterval, p.InitialInterval)
+	}
+	return p, nil
+}
+
+// set reads one member of a policy.
+func (p *RetryPolicy) set(name string, v json.RawMessage, short bool) (err error) {
+	field := "retry." + name
+	switch name {
+	case "max_attempts", "maxAttempts":
+		n, ok := integer(v)
+		if !ok || n < 0 || n > math.MaxInt32 {
+			return invalid(BadRetry, "retry.max_attempts", "must be a non-negative integer, got %s", shown(v))
+		}
+		p.MaxAttempts = int(n)
+	case "initial_interval", "initialInterval", "initial_interval_ms", "base_delay_ms":
+		if p.InitialInterval, err = interval(v, field, short); err == nil && p.InitialInterval <= 0 {
+			err = invalid(BadRetry, field, "must be greater than zero")
+		}
+	case "max_interval", "maxInterval", "max_interval_ms":
+		p.MaxInterval, err = interval(v, field, short)
+	case "backoff_coefficient", "backoffCoefficient":
+		var f float64
+		if json.Unmarshal(v, &f) != nil || string(v) == "null" || f < 1 {
+			return invalid(BadRetry, "retry.backoff_coefficient", "must be a number of 1.0 or more, got %s", shown(v))
+		}
+		p.BackoffCoefficient = f
+	case "jitter":
+		if p.Jitter, err = boolean(v); err != nil {
+			return invalid(BadRetry, field, "must be true or false, got %s", shown(v))
+		}
+	case "non_retryable_errors", "nonRetryableErrors":
+		p.NonRetryableErrors, err = nonEmptyStrings(v, field)
+	case "on_exhaustion", "onExhaustion":
+		return oneOf(v, field, &p.OnExhaustion, "discard", "dead_letter")
+	case "backoff_strategy", "backoff_type", "strategy", "backoff":
+		return oneOf(v, field, &p.Strategy, "none", "constant", "linear", "exponential", "polynomial")
+	default:
+		if !strings.HasPrefix(name, "x_") {
+			return invalid(BadRetry, field, "is not a member of a retry policy")
+		}
+	}
+	return err
+}
+
+// interval reads a duration of a policy: ISO 8601, whole milliseconds for *_ms, "1s" if short.
+func interval(v json.RawMessage, field string, short bool) (time.Duration, error) {
+	if strings.HasSuffix(field, "_ms") {
+		n, ok := integer(v)
+		if !ok || n < 0 || n > MaxDuration.Milliseconds() {
+			return 0, invalid(BadRetry, field, "must be a whole number of milliseconds, got %s", shown(v))
+		}
+		return time.Duration(n) * time.Millisecond, nil
+	}
+	s, err := text(v, field)
+	if err != nil {
+		return 0, invalid(BadRetry, field, "must be an ISO 8601 duration such as PT30S, got %s", shown(v))
+	}
+	if short && shortForm.MatchString(s) {
+		if days, ok := strings.CutSuffix(s, "d"); ok {
+			s = "P" + days + "D"
+		} else if d, err := time.ParseDuration(s); err == nil && d <= MaxDuration {
+			return d, nil
+		}
+	}
+	d, err := ParseDuration(s)
+	if err != nil {
+		return 0, invalid(BadRetry, field, "%v", err)
+	}
+	return d, nil
+}
+
+func nonEmptyStrings(v json.RawMessage, field string) ([]string, error) {
+	var list []string
+	bad := v[0] != '[' || json.Unmarshal(v, &list) != nil
+	for _, s := range list {
+		bad = bad || s == ""
+	}
+	if bad {
+		return nil, invalid(BadRetry, field, "must be an array of non-empty strings, got %s", shown(v))
+	}
+	return list, nil
+}
+
+func oneOf(v json.RawMessage, field string, into *string, words ...string) error {
+	s, err := text(v, field)
+	for _, w := range words {
+		if err == nil && s == w {
+			*into = s
+			return nil
+		}
+	}
+	return invalid(BadRetry, field, "must be one of %s, got %s", strings.Join(words, ", "), shown(v))
+}
