@@ -1,0 +1,118 @@
+// Package wire holds what travels between client and server: request and
+// response bodies, and the one table where a kind of error meets HTTP.
+package wire
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// Answer is how one kind of error looks on the wire (contract §1.4).
+type Answer struct {
+	Kind      job.Kind
+	Status    int
+	Code      string
+	Retryable bool
+	Hint      string // what to do next, for a person
+}
+
+// answers is the one place where a job.Kind meets HTTP. The server writes with
+// it, the client reads with it. Status and Code together name a Kind: the
+// specification answers some conflicts with 409 and the code of a 400.
+var answers = []Answer{
+	{job.Malformed, http.StatusBadRequest, "invalid_payload", false, "Send one JSON object in UTF-8 as the body."},
+	{job.Invalid, http.StatusBadRequest, "invalid_request", false, "Correct the named field and send the request again."},
+	{job.BadRetry, http.StatusUnprocessableEntity, "invalid_request", false, "Correct the retry policy; members that are left out take their defaults."},
+	{job.NotFound, http.StatusNotFound, "not_found", false, "Check the id or the path; finished jobs are removed after their retention."},
+	{job.Conflict, http.StatusConflict, "conflict", false, "Read the job again; its state, or its holder, has changed."},
+	{job.Finished, http.StatusConflict, "invalid_request", false, "Nothing is left to cancel: the job has finished."},
+	{job.Duplicate, http.StatusConflict, "duplicate", false, "The job exists already; use it, or choose another id."},
+	{job.TooLarge, http.StatusRequestEntityTooLarge, "invalid_payload", false, "Send less, or send a reference instead of the data."},
+	{job.NotAllowed, http.StatusMethodNotAllowed, "invalid_request", false, "Use one of the methods in the Allow header."},
+	{job.Forbidden, http.StatusForbidden, "permission_denied", false, "Call from this machine under a loopback name, or configure the host name."},
+	{job.Unsupported, http.StatusUnprocessableEntity, "unsupported", false, "Leave the feature out, or use a version that has it."},
+	{job.Unavailable, http.StatusServiceUnavailable, "backend_error", true, "Try again after the time in Retry-After."},
+	{job.Internal, http.StatusInternalServerError, "backend_error", true, "Look for the request id in the server's log."},
+}
+
+// AnswerTo is the row for an error; an error of another origin is Internal.
+func AnswerTo(err error) Answer {
+	k := job.KindOf(err)
+	for _, a := range answers {
+		if a.Kind == k {
+			return a
+		}
+	}
+	return answers[len(answers)-1]
+}
+
+// KindOf is the kind that a status and a code name together. A pair that is not
+// in the table is judged by its status alone.
+func KindOf(status int, code string) job.Kind {
+	for _, a := range answers {
+		if a.Status == status && a.Code == code {
+			return a.Kind
+		}
+	}
+	for _, a := range answers {
+		if a.Status == status {
+			return a.Kind
+		}
+	}
+	if status >= 500 {
+		return job.Unavailable
+	}
+	return job.Invalid
+}
+
+// Docs is the page that every error refers to.
+const Docs = "https://openjobspec.org/spec/v1/ojs-core"
+
+type errorBody struct {
+	Error errorObject `json:"error"`
+}
+
+type errorObject struct {
+	Code      string         `json:"code"`
+	Type      string         `json:"type,omitempty"`
+	Message   string         `json:"message"`
+	Retryable bool           `json:"retryable"`
+	Details   map[string]any `json:"details,omitempty"`
+	Hint      string         `json:"hint"`
+	DocsURL   string         `json:"docs_url"`
+	DocURL    string         `json:"doc_url"`
+	RequestID string         `json:"request_id,omitempty"`
+}
+
+// EncodeError is the status and the body for an error (contract §1.3). The text
+// of an Internal error stays in the server.
+func EncodeError(err error, requestID string) (status int, body []byte) {
+	a := AnswerTo(err)
+	o := errorObject{Code: a.Code, Message: "internal error", Retryable: a.Retryable, Hint: a.Hint,
+		DocsURL: Docs, DocURL: Docs, RequestID: requestID}
+	var e *job.Error
+	if a.Kind != job.Internal && errors.As(err, &e) {
+		o.Message, o.Details = e.Message, e.Details
+	}
+	if a.Kind == job.Invalid || a.Kind == job.BadRetry {
+		o.Type = "validation_error"
+	}
+	body, merr := json.Marshal(errorBody{o})
+	if merr != nil { // a detail that is no JSON
+		o.Details = nil
+		body, _ = json.Marshal(errorBody{o})
+	}
+	return a.Status, body
+}
+
+// DecodeError is the *job.Error that a status and a body say.
+func DecodeError(status int, body []byte) error {
+	var b errorBody
+	if json.Unmarshal(body, &b) != nil || b.Error.Message == "" {
+		return job.Errorf(KindOf(status, ""), "the server answered %d %s", status, http.StatusText(status))
+	}
+	return &job.Error{Kind: KindOf(status, b.Error.Code), Message: b.Error.Message, Details: b.Error.Details}
+}
