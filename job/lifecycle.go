@@ -249,8 +249,8 @@ func (j *Job) Cancel(now time.Time, by, reason string) error {
 // Revive takes a dead letter back into its queue with a clean record
 // (ojs-core.md §6.3, manual retry). A job that is not a dead letter is NotFound.
 func (j *Job) Revive(now time.Time) error {
-	if !j.Dead {
-		return notDead(j.ID)
+	if err := j.Buried(); err != nil {
+		return err
 	}
 	if err := j.move(Revive, Available, now); err != nil {
 		return err
@@ -263,6 +263,14 @@ func (j *Job) Revive(now time.Time) error {
 	j.RetryDelay = 0
 	j.tell("job.retried", now, nil)
 	j.tellEnqueued(now)
+	return nil
+}
+
+// Buried is nil when the job is a dead letter, and NotFound otherwise.
+func (j *Job) Buried() error {
+	if !j.Dead {
+		return notDead(j.ID)
+	}
 	return nil
 }
 

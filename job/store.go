@@ -162,6 +162,39 @@ type WorkerInfo struct {
 	BeatAt      time.Time         `json:"beat_at"`
 }
 
+// Merge is what is known of a worker after it has told now of itself at t: new
+// values replace old ones, and what it does not mention stays. Directive is the
+// operator's and never the worker's to set.
+func (w WorkerInfo) Merge(now WorkerInfo, t time.Time) WorkerInfo {
+	now.Directive = w.Directive
+	if now.Hostname == "" {
+		now.Hostname = w.Hostname
+	}
+	if now.PID == 0 {
+		now.PID = w.PID
+	}
+	if now.Queues == nil {
+		now.Queues = w.Queues
+	}
+	if now.Concurrency == 0 {
+		now.Concurrency = w.Concurrency
+	}
+	if now.Labels == nil {
+		now.Labels = w.Labels
+	}
+	if now.Version == "" {
+		now.Version = w.Version
+	}
+	if now.StartedAt.IsZero() {
+		now.StartedAt = w.StartedAt
+	}
+	if now.StartedAt.IsZero() {
+		now.StartedAt = t
+	}
+	now.BeatAt = t
+	return now
+}
+
 // EventFilter chooses events. Zero members do not restrict.
 type EventFilter struct {
 	Types    []string // "job.completed", "job.*", "*"

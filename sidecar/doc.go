@@ -1,0 +1,8 @@
+// Package sidecar is the job service in this process, and its background duties.
+//
+// A [Sidecar] answers job.Service over any job.Store: every verb is one
+// transaction of the store around one pure rule of package job. [Sidecar.Run]
+// does what a clock must do: let scheduled and retryable jobs into their queues,
+// take jobs back from workers that fell silent, discard what expired and remove
+// what is old.
+package sidecar

@@ -1,0 +1,113 @@
+package sidecar
+
+import (
+	"context"
+	"time"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+const (
+	maxCount = 100
+	maxWait  = 20 * time.Second
+)
+
+// Fetch claims jobs; see [job.Worker]. A fetch that waits is woken by the job
+// that comes, not by a poll.
+func (s *Sidecar) Fetch(ctx context.Context, f job.FetchRequest) ([]*job.Job, error) {
+	if len(f.Queues) == 0 {
+		e := job.Errorf(job.Invalid, "queues is required: at least one queue to fetch from")
+		e.Details = map[string]any{"field": "queues"}
+		return nil, e
+	}
+	f.Count = min(max(f.Count, 1), maxCount)
+	idle, err := s.told(ctx, f.Worker)
+	if err != nil || idle {
+		return nil, err
+	}
+	if f.Wait <= 0 {
+		return s.claim(ctx, f)
+	}
+	return s.await(ctx, f)
+}
+
+// await claims, and waits for a job to come if there is none.
+func (s *Sidecar) await(ctx context.Context, f job.FetchRequest) ([]*job.Job, error) {
+	w := &waiter{rung: make(chan struct{}, 1), queues: f.Queues}
+	s.bell.arm(w)
+	defer s.bell.leave(w)
+	timeout := time.NewTimer(min(f.Wait, maxWait))
+	defer timeout.Stop()
+	for {
+		jobs, err := s.claim(ctx, f)
+		if err != nil || len(jobs) > 0 {
+			return jobs, err
+		}
+		select {
+		case <-w.rung:
+			s.bell.arm(w)
+		case <-timeout.C:
+			return nil, nil
+		case <-s.quiet:
+			return nil, nil
+		case <-ctx.Done():
+			return nil, job.Errorf(job.Unavailable, "the worker left while it waited: %w", ctx.Err())
+		}
+	}
+}
+
+// claim takes what is there, in one transaction (contract §4.2).
+func (s *Sidecar) claim(ctx context.Context, f job.FetchRequest) ([]*job.Job, error) {
+	select {
+	case <-s.quiet:
+		return nil, nil
+	default:
+	}
+	now := s.now()
+	var got []*job.Job
+	err := s.store.Update(ctx, func(tx job.Tx) error {
+		got = nil
+		for again := true; again && len(got) < f.Count; {
+			found, err := tx.Available(f.Queues, f.Count-len(got))
+			if err != nil {
+				return err
+			}
+			again = false
+			for _, j := range found {
+				if !j.ExpiresAt.IsZero() && !now.Before(j.ExpiresAt) {
+					err, again = j.Expire(now), true
+				} else {
+					err = j.Start(now, s.lease(f, j))
+					got = append(got, j)
+				}
+				if err != nil {
+					return err
+				}
+				if err := tx.UpdateJob(j); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, j := range got {
+		s.announce(j)
+	}
+	return got, nil
+}
+
+// lease is the reservation of one job for one attempt: as long as the request,
+// else the job, else the server says (contract §4.6).
+func (s *Sidecar) lease(f job.FetchRequest, j *job.Job) job.Lease {
+	length := f.Visibility
+	if length <= 0 {
+		length = j.Visibility
+	}
+	if length <= 0 {
+		length = s.o.Visibility
+	}
+	return job.Lease{Token: s.o.Token(), Worker: f.Worker, Length: length}
+}

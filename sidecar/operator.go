@@ -1,0 +1,131 @@
+package sidecar
+
+import (
+	"context"
+	"time"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// view runs fn on a snapshot and returns what it read.
+func view[T any](ctx context.Context, s *Sidecar, fn func(job.ReadTx) (T, error)) (T, error) {
+	var out T
+	err := s.store.View(ctx, func(tx job.ReadTx) (err error) {
+		out, err = fn(tx)
+		return err
+	})
+	return out, err
+}
+
+// Job reads a job; see [job.Operator].
+func (s *Sidecar) Job(ctx context.Context, id job.ID) (*job.Job, error) {
+	return view(ctx, s, func(tx job.ReadTx) (*job.Job, error) { return tx.Job(id) })
+}
+
+// Jobs lists jobs; see [job.Operator].
+func (s *Sidecar) Jobs(ctx context.Context, f job.Filter) (job.Page, error) {
+	f.Limit = min(max(f.Limit, 1), 1000)
+	return view(ctx, s, func(tx job.ReadTx) (job.Page, error) { return tx.Jobs(f) })
+}
+
+// Cancel stops a job; see [job.Operator].
+func (s *Sidecar) Cancel(ctx context.Context, id job.ID, by, reason string) (job.Change, error) {
+	now := s.now()
+	return s.change(ctx, id, func(j *job.Job) error { return j.Cancel(now, by, reason) })
+}
+
+// Activate releases a pending job; see [job.Operator].
+func (s *Sidecar) Activate(ctx context.Context, id job.ID) (job.Change, error) {
+	now := s.now()
+	return s.change(ctx, id, func(j *job.Job) error { return j.Activate(now) })
+}
+
+// Revive takes a dead letter back into its queue; see [job.Operator].
+func (s *Sidecar) Revive(ctx context.Context, id job.ID) (job.Change, error) {
+	now := s.now()
+	return s.change(ctx, id, func(j *job.Job) error { return j.Revive(now) })
+}
+
+// DeleteDead removes a dead letter; see [job.Operator].
+func (s *Sidecar) DeleteDead(ctx context.Context, id job.ID) error {
+	return s.store.Update(ctx, func(tx job.Tx) error {
+		j, err := tx.Job(id)
+		if err != nil {
+			return err
+		}
+		if err := j.Buried(); err != nil {
+			return err
+		}
+		return tx.DeleteJob(id)
+	})
+}
+
+// DeadStats counts the dead letters; see [job.Operator].
+func (s *Sidecar) DeadStats(ctx context.Context) (job.DeadStats, error) {
+	return view(ctx, s, job.ReadTx.DeadStats)
+}
+
+// Queue reads a queue; see [job.Operator].
+func (s *Sidecar) Queue(ctx context.Context, name string) (job.Queue, error) {
+	return view(ctx, s, func(tx job.ReadTx) (job.Queue, error) { return tx.Queue(name) })
+}
+
+// Queues reads all queues; see [job.Operator].
+func (s *Sidecar) Queues(ctx context.Context) ([]job.Queue, error) {
+	qs, err := view(ctx, s, job.ReadTx.Queues)
+	if err != nil {
+		return nil, err
+	}
+	at := len(qs)
+	for i, q := range qs {
+		if q.Name == job.DefaultQueue {
+			return qs, nil
+		}
+		if q.Name > job.DefaultQueue && at == len(qs) {
+			at = i
+		}
+	}
+	fresh := job.Queue{Name: job.DefaultQueue, CreatedAt: s.started, Counts: map[job.State]int64{}}
+	return append(qs[:at:at], append([]job.Queue{fresh}, qs[at:]...)...), nil
+}
+
+// Events reads the event log; see [job.Operator].
+func (s *Sidecar) Events(ctx context.Context, f job.EventFilter) ([]job.Event, error) {
+	f.Limit = min(max(f.Limit, 1), 1000)
+	return view(ctx, s, func(tx job.ReadTx) ([]job.Event, error) { return tx.Events(f) })
+}
+
+// Health reads through the store and measures how long that takes; see [job.Operator].
+// A store that cannot be read is not an error but a Health that is not OK.
+func (s *Sidecar) Health(ctx context.Context) (job.Health, error) {
+	now := s.now()
+	h := job.Health{OK: true, Backend: "sqlite", Uptime: now.Sub(s.started), Time: now, StaleAfter: silence}
+	begin := time.Now()
+	err := s.store.View(ctx, func(tx job.ReadTx) error {
+		qs, err := tx.Queues()
+		if err != nil {
+			return err
+		}
+		ws, err := tx.Workers()
+		if err != nil {
+			return err
+		}
+		for _, q := range qs {
+			if q.Paused {
+				h.Paused++
+			}
+		}
+		for _, w := range ws {
+			if now.Sub(w.BeatAt) > silence {
+				h.StaleNow++
+			}
+		}
+		h.Queues, h.Workers = len(qs), len(ws)
+		return nil
+	})
+	h.Latency = time.Since(begin)
+	if err != nil {
+		h.OK, h.Problem = false, err.Error()
+	}
+	return h, nil
+}

@@ -1,0 +1,144 @@
+package sidecar
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// Options sets a sidecar up. The zero value works.
+type Options struct {
+	Log        *slog.Logger  // nil is nowhere
+	Visibility time.Duration // length of a reservation nobody chose; 0 is 30 minutes
+	Retention  Retention     // how long finished jobs stay
+
+	Now   func() time.Time // the clock; nil is time.Now
+	NewID func() job.ID    // ids of jobs that bring none; nil is UUIDv7
+	Token func() string    // lease tokens; nil is 128 random bits
+	Rand  func() float64   // jitter in [0,1); nil is math/rand
+}
+
+// Retention is how long finished jobs and events are kept. Zero members take the
+// defaults of contract §4.21; a negative one removes at once.
+type Retention struct {
+	Completed time.Duration // 7 days
+	Cancelled time.Duration // 7 days
+	Discarded time.Duration // 30 days, for jobs that are no dead letters
+	Dead      time.Duration // 180 days
+	Events    time.Duration // 7 days
+}
+
+// Sidecar is a job.Service over a store. It is safe for concurrent use.
+type Sidecar struct {
+	store   job.Store
+	o       Options
+	log     *slog.Logger
+	started time.Time
+	bell    bell
+	clock   clock
+	roster  roster
+	quiet   chan struct{} // closed by Quiet
+	hush    sync.Once
+}
+
+var _ job.Service = (*Sidecar)(nil)
+
+const (
+	defaultVisibility = 30 * time.Minute // ojs-core.md §6.5
+	silence           = 45 * time.Second // three missed heartbeats, §7.5
+	day               = 24 * time.Hour
+)
+
+// New makes a sidecar. It starts nothing and does not own the store: whoever
+// opened the store closes it, after Run has returned.
+func New(store job.Store, o Options) *Sidecar {
+	o.Log = orElse(o.Log, slog.New(slog.DiscardHandler))
+	o.Visibility = orElse(o.Visibility, defaultVisibility)
+	r := &o.Retention
+	r.Completed, r.Cancelled = orElse(r.Completed, 7*day), orElse(r.Cancelled, 7*day)
+	r.Discarded, r.Dead = orElse(r.Discarded, 30*day), orElse(r.Dead, 180*day)
+	r.Events = orElse(r.Events, 7*day)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.NewID == nil {
+		o.NewID = newID
+	}
+	if o.Token == nil {
+		o.Token = newToken
+	}
+	if o.Rand == nil {
+		o.Rand = mathrand.Float64
+	}
+	s := &Sidecar{store: store, o: o, log: o.Log, quiet: make(chan struct{})}
+	s.started = s.now()
+	s.clock.init(len(s.duties()))
+	return s
+}
+
+func orElse[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}
+
+func newID() job.ID {
+	return job.ID(uuid.Must(uuid.NewV7()).String()) // fails only without a random source, which ends Go programs anyway
+}
+
+func newToken() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails, by its contract
+	return hex.EncodeToString(b[:])
+}
+
+// now is the one look at the clock that an operation takes. Stored times are
+// milliseconds, so that what is answered is what is stored.
+func (s *Sidecar) now() time.Time { return s.o.Now().UTC().Truncate(time.Millisecond) }
+
+// Quiet makes every FETCH answer empty from now on, the waiting ones too. It is
+// the first step of a shutdown: PUSH, ACK and FAIL go on. It may be called twice.
+func (s *Sidecar) Quiet() { s.hush.Do(func() { close(s.quiet) }) }
+
+// change is every verb on one job: read, rule, write, in one transaction. Who
+// waits for the job is told after the commit.
+func (s *Sidecar) change(ctx context.Context, id job.ID, verb func(*job.Job) error) (job.Change, error) {
+	var c job.Change
+	err := s.store.Update(ctx, func(tx job.Tx) error {
+		j, err := tx.Job(id)
+		if err != nil {
+			return err
+		}
+		c = job.Change{Job: j, Previous: j.State}
+		if err := verb(j); err != nil {
+			return err
+		}
+		return tx.UpdateJob(j)
+	})
+	if err != nil {
+		return job.Change{}, err
+	}
+	s.announce(c.Job)
+	return c, nil
+}
+
+// announce tells who waits for it that a job has changed: fetchers of its
+// queue, and the clock. It is called after the commit, never before.
+func (s *Sidecar) announce(j *job.Job) {
+	if j.State == job.Available {
+		s.bell.ring(j.Queue, 1)
+	}
+	if !j.DueAt.IsZero() {
+		s.clock.wake(dutyOf(j.State), j.DueAt)
+	}
+}

@@ -1,0 +1,144 @@
+package sidecar
+
+import (
+	"container/list"
+	"sync"
+	"time"
+)
+
+// bell wakes fetchers that wait for a queue. One job wakes one of them: who
+// waited longest.
+type bell struct {
+	mu      sync.Mutex
+	waiting map[string]*list.List // of *waiter, by queue
+}
+
+// waiter is one fetcher. rung has room for one signal, so that ringing never blocks.
+type waiter struct {
+	rung   chan struct{}
+	queues []string
+	places []*list.Element // in the lists of its queues; nil while it is not waiting
+}
+
+// arm puts w at the end of its queues' lines. It must be called before the
+// queues are looked at, so that no job can come between the look and the wait.
+func (b *bell) arm(w *waiter) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if w.places != nil {
+		return
+	}
+	if b.waiting == nil {
+		b.waiting = map[string]*list.List{}
+	}
+	for _, q := range w.queues {
+		l := b.waiting[q]
+		if l == nil {
+			l = list.New()
+			b.waiting[q] = l
+		}
+		w.places = append(w.places, l.PushBack(w))
+	}
+}
+
+// ring wakes up to n fetchers of a queue.
+func (b *bell) ring(queue string, n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for ; n > 0; n-- {
+		l := b.waiting[queue]
+		if l == nil {
+			return
+		}
+		w := l.Front().Value.(*waiter)
+		b.remove(w)
+		w.rung <- struct{}{}
+	}
+}
+
+// remove takes w out of all lines. The caller holds mu.
+func (b *bell) remove(w *waiter) {
+	for i, e := range w.places {
+		q := w.queues[i]
+		l := b.waiting[q]
+		if l.Remove(e); l.Len() == 0 {
+			delete(b.waiting, q)
+		}
+	}
+	w.places = nil
+}
+
+// leave takes w out. A signal that it got and did not use goes to the next in line.
+func (b *bell) leave(w *waiter) {
+	b.mu.Lock()
+	b.remove(w)
+	b.mu.Unlock()
+	select {
+	case <-w.rung:
+		for _, q := range w.queues {
+			b.ring(q, 1)
+		}
+	default:
+	}
+}
+
+// clock holds when each duty is next to be done.
+type clock struct {
+	mu   sync.Mutex
+	next []time.Time   // by duty
+	poke chan struct{} // room for one; says that a time became earlier
+}
+
+func (c *clock) init(duties int) {
+	c.next = make([]time.Time, duties) // zero is now: at start everything is looked at
+	c.poke = make(chan struct{}, 1)
+}
+
+// wake makes duty i be done at the latest at t.
+func (c *clock) wake(i int, t time.Time) {
+	c.mu.Lock()
+	earlier := i >= 0 && t.Before(c.next[i])
+	if earlier {
+		c.next[i] = t
+	}
+	c.mu.Unlock()
+	if earlier {
+		select {
+		case c.poke <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// take says whether duty i is due, and puts it off until it is planned again.
+func (c *clock) take(i int, now, otherwise time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.next[i].After(now) {
+		return false
+	}
+	c.next[i] = otherwise
+	return true
+}
+
+// plan sets when duty i is next to be done, unless a wake has asked for earlier.
+func (c *clock) plan(i int, t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t.Before(c.next[i]) {
+		c.next[i] = t
+	}
+}
+
+// soonest is the earliest time planned.
+func (c *clock) soonest() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := c.next[0]
+	for _, t := range c.next[1:] {
+		if t.Before(at) {
+			at = t
+		}
+	}
+	return at
+}

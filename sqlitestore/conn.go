@@ -1,0 +1,193 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"time"
+
+	"modernc.org/sqlite"
+)
+
+// dsn is the address of the file with every pragma in it, so that no connection can be without one.
+func dsn(path string, readOnly bool) string {
+	q := url.Values{"_txlock": {"immediate"}, "_dqs": {"0"}}
+	for _, p := range pragmas(readOnly) {
+		q.Add("_pragma", p.name+"("+p.value+")")
+	}
+	if readOnly {
+		q.Set("_txlock", "deferred")
+	}
+	return "file:" + escape(path) + "?" + q.Encode()
+}
+
+// escape writes a path so that it stays one inside a URI.
+func escape(path string) string {
+	return strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(path)
+}
+
+type pragma struct{ name, value, shows string }
+
+// pragmas are what every connection must have; shows is what SQLite answers when it holds.
+func pragmas(readOnly bool) []pragma {
+	ps := []pragma{
+		{"busy_timeout", "5000", "5000"},
+		{"journal_mode", "WAL", "wal"},
+		{"synchronous", "FULL", "2"},
+		{"journal_size_limit", "67108864", "67108864"},
+		{"trusted_schema", "0", "0"},
+		{"temp_store", "2", "2"},
+		{"cache_size", "-16000", "-16000"},
+	}
+	if readOnly {
+		ps = append(ps, pragma{"query_only", "1", "1"})
+	}
+	return ps
+}
+
+// connector opens connections that have proved their pragmas.
+type connector struct {
+	driver.Connector
+	readOnly bool
+}
+
+func newConnector(path string, readOnly bool) (*connector, error) {
+	c, err := sqlite.NewConnector(dsn(path, readOnly))
+	if err != nil {
+		return nil, err
+	}
+	return &connector{c, readOnly}, nil
+}
+
+// Connect opens one connection. It fails when the file system would not give
+// what the pragmas ask for, as some network file systems silently do with WAL.
+func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range pragmas(c.readOnly) {
+		got, err := one(conn, "PRAGMA "+p.name)
+		if err == nil && fmt.Sprint(got) != p.shows {
+			err = fmt.Errorf("PRAGMA %s is %v and cannot be made %s here", p.name, got, p.value)
+		}
+		if err != nil {
+			return nil, closing(conn, err)
+		}
+	}
+	return conn, nil
+}
+
+// closing closes conn on the way out with err.
+func closing(conn driver.Conn, err error) error {
+	_ = conn.Close() // err is why we are here
+	return err
+}
+
+// one is the first column of the first row of a statement without arguments.
+func one(conn driver.Conn, query string) (driver.Value, error) {
+	rows, err := conn.(driver.QueryerContext).QueryContext(context.Background(), query, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	dest := make([]driver.Value, len(rows.Columns()))
+	if err := rows.Next(dest); err != nil {
+		return nil, err
+	}
+	return dest[0], nil
+}
+
+// script runs statements without arguments.
+func script(conn driver.Conn, sql string) error {
+	_, err := conn.(driver.ExecerContext).ExecContext(context.Background(), sql, nil)
+	return err
+}
+
+// stmt is a prepared statement of the writer's connection, called without the
+// layer of database/sql: that layer costs as much as the statement itself. It
+// belongs to the writer goroutine. No context reaches SQLite: a statement that
+// has begun is finished.
+type stmt struct {
+	s    driver.Stmt
+	args []driver.NamedValue
+	dest []driver.Value
+}
+
+func prepare(conn driver.Conn, query string) (*stmt, error) {
+	s, err := conn.Prepare(query)
+	if err != nil {
+		return nil, fmt.Errorf("prepare %s: %w", query, err)
+	}
+	return &stmt{s: s}, nil
+}
+
+func (s *stmt) bind(args []driver.Value) []driver.NamedValue {
+	s.args = s.args[:0]
+	for i, a := range args {
+		s.args = append(s.args, driver.NamedValue{Ordinal: i + 1, Value: a})
+	}
+	return s.args
+}
+
+// exec runs the statement and says how many rows it changed.
+func (s *stmt) exec(args ...driver.Value) (int64, error) {
+	r, err := s.s.(driver.StmtExecContext).ExecContext(context.Background(), s.bind(args))
+	if err != nil {
+		return 0, err
+	}
+	return r.RowsAffected()
+}
+
+// each calls fn with every row. The row is only good until fn returns.
+func (s *stmt) each(fn func(row []driver.Value) error, args ...driver.Value) (err error) {
+	rows, err := s.s.(driver.StmtQueryContext).QueryContext(context.Background(), s.bind(args))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := rows.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	if s.dest == nil {
+		s.dest = make([]driver.Value, len(rows.Columns()))
+	}
+	for {
+		if err := rows.Next(s.dest); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if err := fn(s.dest); err != nil {
+			return err
+		}
+	}
+}
+
+// millis is an instant as it is stored, NULL for none.
+func millis(t time.Time) driver.Value {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UnixMilli()
+}
+
+// span is a duration in milliseconds as it is stored, NULL for none.
+func span(d time.Duration) driver.Value {
+	if d == 0 {
+		return nil
+	}
+	return d.Milliseconds()
+}
+
+// text is a string or JSON as it is stored, NULL for none.
+func text[S ~string | ~[]byte](s S) driver.Value {
+	if len(s) == 0 {
+		return nil
+	}
+	return string(s)
+}

@@ -1,0 +1,49 @@
+package sqlitestore
+
+import (
+	"errors"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// translate makes a *job.Error of what SQLite says, by its result code and
+// never by its text. Errors that are the project's own pass as they are.
+func translate(doing string, err error) error {
+	var mine *job.Error
+	if err == nil || errors.As(err, &mine) {
+		return err
+	}
+	switch code(err) {
+	case sqlite3.SQLITE_FULL:
+		return job.Errorf(job.Unavailable, "%s: there is no space left for the database; nothing was changed, free some and the server goes on by itself: %w", doing, err)
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+		return job.Errorf(job.Unavailable, "%s: another program holds the database; end it, nothing but outrider may write to this file: %w", doing, err)
+	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM:
+		return job.Errorf(job.Unavailable, "%s: the database cannot be written; check the owner and the rights of the file and its folder: %w", doing, err)
+	case sqlite3.SQLITE_IOERR:
+		return job.Errorf(job.Unavailable, "%s: the disk failed; nothing of this call was acknowledged: %w", doing, err)
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return job.Errorf(job.Unavailable, "%s: the database is damaged; stop the server, keep a copy of the file and restore a backup: %w", doing, err)
+	}
+	return job.Errorf(job.Internal, "%s: %w", doing, err)
+}
+
+// code is SQLite's primary result code, 0 for an error of another origin.
+func code(err error) int {
+	var e *sqlite.Error
+	if errors.As(err, &e) {
+		return e.Code() & 0xff
+	}
+	return 0
+}
+
+// fatal reports whether after err nothing that is written may be believed any
+// more: after a failed flush the system's cache and the disk may differ, and
+// trying again would only seem to work.
+func fatal(err error) bool {
+	c := code(err)
+	return c == sqlite3.SQLITE_IOERR || c == sqlite3.SQLITE_CORRUPT || c == sqlite3.SQLITE_NOTADB
+}

@@ -1,0 +1,302 @@
+package sqlitestore
+
+import (
+	"database/sql/driver"
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// jobColumns is the one list of the columns of a job, in the order of schema.sql;
+// envelopeArgs, statusArgs and jobFrom follow it.
+const (
+	envelopeColumns = `id, type, queue, args, meta, priority, scheduled_at, expires_at, timeout_ms, visibility_ms, retry, max_attempts, uniq, extra, created_at`
+	statusColumns   = `state, attempt, releases, seq, due_at, enqueued_at, started_at, activated_at, finished_at, next_retry_at, retry_delay, lease_token, lease_worker, lease_ms, lease_until, lost, dead, result, error, errors`
+	jobColumns      = envelopeColumns + `, ` + statusColumns
+)
+
+const insertJob = `INSERT INTO jobs (` + jobColumns + `)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (id) DO NOTHING`
+
+// updateJob names the state it expects: the row of another transition is never overwritten.
+const updateJob = `UPDATE jobs SET
+  state = ?, attempt = ?, releases = ?, seq = ?, due_at = ?, enqueued_at = ?, started_at = ?, activated_at = ?,
+  finished_at = ?, next_retry_at = ?, retry_delay = ?, lease_token = ?, lease_worker = ?, lease_ms = ?,
+  lease_until = ?, lost = ?, dead = ?, result = ?, error = ?, errors = ?
+WHERE id = ? AND state = ?`
+
+const deleteJob = `DELETE FROM jobs WHERE id = ?`
+
+const jobByID = `SELECT ` + jobColumns + ` FROM jobs WHERE id = ?`
+
+func envelopeArgs(j *job.Job) []driver.Value {
+	return []driver.Value{string(j.ID), j.Type, j.Queue, string(j.Args), text(j.Meta), int64(j.Priority),
+		millis(j.ScheduledAt), millis(j.ExpiresAt), span(j.Timeout), span(j.Visibility), text(j.Retry),
+		int64(j.MaxAttempts), text(j.Unique), text(j.Extra), j.CreatedAt.UnixMilli()}
+}
+
+func statusArgs(j *job.Job) []driver.Value {
+	var lost driver.Value
+	if j.Lost != nil {
+		b, _ := json.Marshal(j.Lost) // plain fields always marshal
+		lost = string(b)
+	}
+	dead := int64(0)
+	if j.Dead {
+		dead = 1
+	}
+	return []driver.Value{string(j.State), int64(j.Attempt), int64(j.Releases), j.Seq, millis(j.DueAt),
+		millis(j.EnqueuedAt), millis(j.StartedAt), millis(j.ActivatedAt), millis(j.FinishedAt), millis(j.NextRetryAt),
+		span(j.RetryDelay), text(j.Lease.Token), text(j.Lease.Worker), span(j.Lease.Length), millis(j.Lease.Until),
+		lost, dead, text(j.Result), text(j.Error), text(j.Errors)}
+}
+
+// row reads the columns of one job in turn.
+type row[V any] struct {
+	v []V
+	i int
+}
+
+func (r *row[V]) next() any {
+	r.i++
+	return any(r.v[r.i-1])
+}
+
+func (r *row[V]) str() string {
+	s, _ := r.next().(string)
+	return s
+}
+
+func (r *row[V]) raw() json.RawMessage {
+	if s := r.str(); s != "" {
+		return json.RawMessage(s)
+	}
+	return nil
+}
+
+func (r *row[V]) int() int64 {
+	n, _ := r.next().(int64)
+	return n
+}
+
+func (r *row[V]) time() time.Time {
+	if n, ok := r.next().(int64); ok {
+		return time.UnixMilli(n).UTC()
+	}
+	return time.Time{}
+}
+
+func (r *row[V]) span() time.Duration { return time.Duration(r.int()) * time.Millisecond }
+
+// jobFrom reads the columns of jobColumns.
+func jobFrom[V any](values []V) (*job.Job, error) {
+	r := &row[V]{v: values}
+	j := &job.Job{}
+	j.ID, j.Type, j.Queue = job.ID(r.str()), r.str(), r.str()
+	j.Args, j.Meta = r.raw(), r.raw()
+	j.Priority = int(r.int())
+	j.ScheduledAt, j.ExpiresAt = r.time(), r.time()
+	j.Timeout, j.Visibility = r.span(), r.span()
+	j.Retry, j.MaxAttempts = r.raw(), int(r.int())
+	j.Unique, j.Extra = r.raw(), r.raw()
+	j.CreatedAt = r.time()
+	j.State = job.State(r.str())
+	j.Attempt, j.Releases, j.Seq = int(r.int()), int(r.int()), r.int()
+	j.DueAt, j.EnqueuedAt, j.StartedAt = r.time(), r.time(), r.time()
+	j.ActivatedAt, j.FinishedAt, j.NextRetryAt = r.time(), r.time(), r.time()
+	j.RetryDelay = r.span()
+	j.Lease = job.Lease{Token: r.str(), Worker: r.str(), Length: r.span(), Until: r.time()}
+	if lost := r.raw(); lost != nil {
+		if err := json.Unmarshal(lost, &j.Lost); err != nil {
+			return nil, job.Errorf(job.Internal, "job %s has an unreadable lost lease: %w", j.ID, err)
+		}
+	}
+	j.Dead = r.int() == 1
+	j.Result, j.Error, j.Errors = r.raw(), r.raw(), r.raw()
+	return j, nil
+}
+
+// Job reads a job, and remembers its state for the counters.
+func (t *tx) Job(id job.ID) (*job.Job, error) {
+	var j *job.Job
+	err := t.w.st.byID.each(func(v []driver.Value) (err error) {
+		j, err = jobFrom(v)
+		return err
+	}, string(id))
+	if err != nil {
+		return nil, t.fail("read job", err)
+	}
+	if j == nil {
+		return nil, noJob(id)
+	}
+	t.remember(j)
+	return j, nil
+}
+
+func (t *tx) remember(j *job.Job) {
+	if t.seen == nil {
+		t.seen = map[job.ID]before{}
+	}
+	t.seen[j.ID] = before{j.State, j.Queue, j.Dead}
+}
+
+func noJob(id job.ID) error {
+	e := job.Errorf(job.NotFound, "there is no job %.80s", id)
+	e.Details = map[string]any{"resource_type": "job", "resource_id": string(id)}
+	return e
+}
+
+// place gives a job that enters its queue the next position.
+func (t *tx) place(j *job.Job) {
+	if j.State == job.Available && j.Seq == 0 {
+		t.w.seq++
+		j.Seq = t.w.seq
+	}
+}
+
+// InsertJob stores a new job.
+func (t *tx) InsertJob(j *job.Job) error {
+	t.place(j)
+	n, err := t.w.st.insert.exec(append(envelopeArgs(j), statusArgs(j)...)...)
+	if err != nil {
+		return t.fail("insert job", err)
+	}
+	if n == 0 {
+		e := job.Errorf(job.Duplicate, "job %s exists already", j.ID)
+		e.Details = map[string]any{"existing_job_id": string(j.ID)}
+		return e
+	}
+	t.call.events = append(t.call.events, j.TakeEvents()...)
+	t.add(j.Queue, j.State, 1, j)
+	t.remember(j)
+	return nil
+}
+
+// UpdateJob saves a job's Status.
+func (t *tx) UpdateJob(j *job.Job) error {
+	was, ok := t.seen[j.ID]
+	if !ok {
+		return job.Errorf(job.Internal, "job %s was not read in this transaction", j.ID)
+	}
+	t.place(j)
+	n, err := t.w.st.update.exec(append(statusArgs(j), string(j.ID), string(was.state))...)
+	if err != nil {
+		return t.fail("update job", err)
+	}
+	if n != 1 {
+		return job.Errorf(job.Internal, "job %s was not %s any more", j.ID, was.state)
+	}
+	t.call.events = append(t.call.events, j.TakeEvents()...)
+	t.uncount(was, j)
+	t.add(j.Queue, j.State, 1, j)
+	t.remember(j)
+	return nil
+}
+
+// DeleteJob removes a job for good.
+func (t *tx) DeleteJob(id job.ID) error {
+	j, err := t.Job(id)
+	if err != nil {
+		return err
+	}
+	if _, err := t.w.st.remove.exec(string(id)); err != nil {
+		return t.fail("delete job", err)
+	}
+	t.uncount(t.seen[id], j)
+	delete(t.seen, id)
+	return nil
+}
+
+// add counts a job that is now in a state.
+func (t *tx) add(queue string, s job.State, n int64, j *job.Job) {
+	t.call.counts = append(t.call.counts, count{queue, s, n, j.CreatedAt.UnixMilli()})
+	if j.Dead && s == job.Discarded {
+		t.call.counts = append(t.call.counts, count{queue, deadCount, n, j.CreatedAt.UnixMilli()})
+	}
+}
+
+// uncount takes away what the job counted for before.
+func (t *tx) uncount(was before, j *job.Job) {
+	t.call.counts = append(t.call.counts, count{was.queue, was.state, -1, j.CreatedAt.UnixMilli()})
+	if was.dead {
+		t.call.counts = append(t.call.counts, count{was.queue, deadCount, -1, j.CreatedAt.UnixMilli()})
+	}
+}
+
+// availableIDs is answered from jobs_claim alone: the table is not touched.
+const availableIDs = `SELECT id FROM jobs
+WHERE queue = ? AND state = 'available'
+ORDER BY priority DESC, seq
+LIMIT ?`
+
+// Available reads the head of the queues, in claim order.
+func (t *tx) Available(queues []string, n int) ([]*job.Job, error) {
+	var jobs []*job.Job
+	for i, name := range queues {
+		q := t.w.queues[name]
+		if n == 0 || twice(queues[:i], name) || q != nil && q.Paused != 0 {
+			continue
+		}
+		found, err := t.read(t.w.st.available, name, int64(n))
+		if err != nil {
+			return nil, t.fail("read the queue "+strconv.Quote(name), err)
+		}
+		jobs, n = append(jobs, found...), n-len(found)
+	}
+	return jobs, nil
+}
+
+func twice(before []string, name string) bool {
+	for _, b := range before {
+		if b == name {
+			return true
+		}
+	}
+	return false
+}
+
+const dueIDs = `SELECT id FROM jobs
+WHERE state = ? AND due_at <= ?
+ORDER BY due_at
+LIMIT ?`
+
+// Due reads what a clock must look at.
+func (t *tx) Due(s job.State, before time.Time, n int) ([]*job.Job, error) {
+	jobs, err := t.read(t.w.st.due, string(s), before.UnixMilli(), int64(n))
+	return jobs, t.fail("read what is due", err)
+}
+
+const nextDue = `SELECT min(due_at) FROM jobs WHERE state = ? AND due_at IS NOT NULL`
+
+// NextDue reads when a clock must look next.
+func (t *tx) NextDue(s job.State) (at time.Time, err error) {
+	err = t.w.st.nextDue.each(func(v []driver.Value) error {
+		at = (&row[driver.Value]{v: v}).time()
+		return nil
+	}, string(s))
+	return at, t.fail("read what is due next", err)
+}
+
+// read runs a statement that answers ids and reads their jobs.
+func (t *tx) read(s *stmt, args ...driver.Value) ([]*job.Job, error) {
+	var ids []job.ID
+	err := s.each(func(v []driver.Value) error {
+		ids = append(ids, job.ID(v[0].(string)))
+		return nil
+	}, args...)
+	if err != nil {
+		return nil, err
+	}
+	jobs := make([]*job.Job, 0, len(ids))
+	for _, id := range ids {
+		j, err := t.Job(id)
+		if err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, j)
+	}
+	return jobs, nil
+}

@@ -1,0 +1,167 @@
+package sqlitestore
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// tx is one transaction of the writer, shared by the calls of a group. What a
+// call changes beside its rows (counters, events) is kept apart until the call
+// has succeeded, and is written once for the whole group.
+type tx struct {
+	reader
+	w      *writer
+	call   changes // of the call that is running
+	group  changes // of the calls that succeeded
+	failed error   // of the call that is running: a statement failed, whatever fn says
+	seen   map[job.ID]before
+}
+
+// before is what a call must know of a job to count its change.
+type before struct {
+	state job.State
+	queue string
+	dead  bool
+}
+
+type changes struct {
+	counts []count
+	events []job.Event
+}
+
+// count is a change of one queue's counters.
+type count struct {
+	queue string
+	state job.State // or deadCount
+	n     int64
+	at    int64 // when the queue began, if this count is its first
+}
+
+// deadCount stands where a state does and counts the dead letters.
+const deadCount job.State = "dead"
+
+// keep takes over what the call has changed.
+func (t *tx) keep() {
+	t.group.counts = append(t.group.counts, t.call.counts...)
+	t.group.events = append(t.group.events, t.call.events...)
+	t.drop()
+}
+
+// drop forgets what the call has changed.
+func (t *tx) drop() {
+	t.call.counts, t.call.events = t.call.counts[:0], t.call.events[:0]
+	t.failed = nil
+	clear(t.seen)
+}
+
+// fail notes that a statement failed: the call cannot succeed any more.
+func (t *tx) fail(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if t.failed == nil {
+		t.failed = err
+	}
+	return translate(doing, err)
+}
+
+const putMark = `INSERT INTO marks (name, value) VALUES (?, ?)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value`
+
+const putEvents = `INSERT INTO events (first, at, lines) VALUES (?, ?, ?)`
+
+// flush writes the counters and the events of the group.
+func (t *tx) flush() error {
+	touched := map[string]*queueRow{}
+	for _, c := range t.group.counts {
+		q := t.w.queues[c.queue]
+		if q == nil {
+			q = &queueRow{Name: c.queue, CreatedAt: c.at}
+			t.w.queues[c.queue] = q
+		}
+		*q.counter(c.state) += c.n
+		touched[c.queue] = q
+	}
+	for _, q := range touched {
+		if err := t.w.saveQueue(q); err != nil {
+			return err
+		}
+	}
+	if len(touched) > 0 {
+		if _, err := t.w.st.putMark.exec("seq", t.w.seq); err != nil {
+			return err
+		}
+	}
+	if len(t.group.events) == 0 {
+		return nil
+	}
+	return t.flushEvents()
+}
+
+// flushEvents writes the events of the group as one row: an append at the end
+// of one table is all that history costs.
+func (t *tx) flushEvents() error {
+	var lines bytes.Buffer
+	first := t.w.events + 1
+	for i := range t.group.events {
+		e := &t.group.events[i]
+		t.w.events++
+		e.Seq = t.w.events
+		appendEvent(&lines, e)
+	}
+	last := t.group.events[len(t.group.events)-1]
+	if _, err := t.w.st.putEvents.exec(first, last.Time.UnixMilli(), lines.String()); err != nil {
+		return err
+	}
+	_, err := t.w.st.putMark.exec("events", t.w.events)
+	return err
+}
+
+// eventLine is how an event is stored; names are short because there are many.
+type eventLine struct {
+	Seq     int64           `json:"s"`
+	Type    string          `json:"t"`
+	At      int64           `json:"at"`
+	JobID   job.ID          `json:"j,omitempty"`
+	JobType string          `json:"jt,omitempty"`
+	Queue   string          `json:"q,omitempty"`
+	Data    json.RawMessage `json:"d,omitempty"`
+}
+
+// appendEvent writes one line by hand: events are as hot as jobs.
+func appendEvent(b *bytes.Buffer, e *job.Event) {
+	s := b.AvailableBuffer()
+	s = append(s, `{"s":`...)
+	s = appendInt(s, e.Seq)
+	s = append(s, `,"t":`...)
+	s = job.AppendString(s, e.Type)
+	s = append(s, `,"at":`...)
+	s = appendInt(s, e.Time.UnixMilli())
+	for _, m := range [...]struct{ key, v string }{{`,"j":`, string(e.JobID)}, {`,"jt":`, e.JobType}, {`,"q":`, e.Queue}} {
+		if m.v != "" {
+			s = append(s, m.key...)
+			s = job.AppendString(s, m.v)
+		}
+	}
+	if e.Data != nil {
+		s = append(s, `,"d":`...)
+		s = append(s, e.Data...)
+	}
+	s = append(s, '}', '\n')
+	b.Write(s)
+}
+
+func (l eventLine) event() job.Event {
+	return job.Event{Seq: l.Seq, Type: l.Type, Time: time.UnixMilli(l.At).UTC(), JobID: l.JobID,
+		JobType: l.JobType, Queue: l.Queue, Data: l.Data}
+}
+
+// saveQueue writes a queue's row.
+func (w *writer) saveQueue(q *queueRow) error {
+	_, err := w.st.putQueue.exec(q.Name, q.Paused, q.CreatedAt, q.Scheduled, q.Available, q.Pending, q.Active,
+		q.Retryable, q.Completed, q.Cancelled, q.Discarded, q.Dead)
+	return err
+}

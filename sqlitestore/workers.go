@@ -1,0 +1,40 @@
+package sqlitestore
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+const putWorker = `INSERT INTO workers (id, beat_at, info) VALUES (?, ?, ?)
+ON CONFLICT (id) DO UPDATE SET beat_at = excluded.beat_at, info = excluded.info`
+
+// PutWorker stores what is known of a worker.
+func (t *tx) PutWorker(w job.WorkerInfo) error {
+	info, err := json.Marshal(w)
+	if err != nil {
+		return job.Errorf(job.Internal, "encode worker %s: %w", w.ID, err)
+	}
+	_, err = t.w.cold.Exec(putWorker, w.ID, w.BeatAt.UnixMilli(), string(info))
+	return t.fail("store worker", err)
+}
+
+// DeleteWorker forgets a worker.
+func (t *tx) DeleteWorker(id string) error {
+	_, err := t.w.cold.Exec("DELETE FROM workers WHERE id = ?", id)
+	return t.fail("forget worker", err)
+}
+
+const pruneEvents = `DELETE FROM events WHERE first IN (
+  SELECT first FROM events WHERE at < ? ORDER BY first LIMIT ?)`
+
+// PruneEvents removes the oldest events, commit by commit.
+func (t *tx) PruneEvents(before time.Time, n int) (more bool, err error) {
+	r, err := t.w.cold.Exec(pruneEvents, before.UnixMilli(), n)
+	if err != nil {
+		return false, t.fail("prune events", err)
+	}
+	gone, err := r.RowsAffected()
+	return gone == int64(n), t.fail("prune events", err)
+}

@@ -1,0 +1,247 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// The writer is the whole engine of the store:
+//
+//   - one goroutine owns the connection, the statements and the counters;
+//   - a group is the call that came and all that were waiting behind it, never more patience than that;
+//   - each call runs in a savepoint, so one that fails leaves its neighbours alone;
+//   - nobody is answered before COMMIT, the refused neither: a refusal may rest
+//     on a neighbour's row that the commit then loses.
+
+const (
+	maxGroup = 512                   // calls in one commit
+	maxTurn  = 20 * time.Millisecond // work in one commit, so that a reply is never far
+	backlog  = 4096                  // calls that may wait
+)
+
+type call struct {
+	ctx  context.Context
+	fn   func(job.Tx) error
+	err  error
+	done chan error // buffered; the writer never waits for a caller
+}
+
+type writer struct {
+	calls chan *call
+	ended chan struct{} // closed when the goroutine has gone
+	conn  driver.Conn
+	cold  *sqlx.DB // the same connection, for statements that are not worth preparing
+	st    statements
+	log   *slog.Logger
+
+	queues map[string]*queueRow // as committed, plus the group that is running
+	seq    int64                // last place given in a queue
+	events int64                // last Seq given to an event
+	broken error                // why nothing can be written any more
+}
+
+// run serves calls until the channel is closed and empty.
+func (w *writer) run() {
+	defer close(w.ended)
+	group := make([]*call, 0, maxGroup)
+	for first := range w.calls {
+		group = append(group[:0], first)
+	drain:
+		for len(group) < maxGroup {
+			select {
+			case c, ok := <-w.calls:
+				if !ok {
+					break drain
+				}
+				group = append(group, c)
+			default:
+				break drain
+			}
+		}
+		for rest := group; len(rest) > 0; {
+			n, err := w.commit(rest)
+			for _, c := range rest[:n] {
+				if err != nil {
+					c.err = err
+				}
+				c.done <- c.err
+			}
+			rest = rest[n:]
+		}
+		clear(group)
+	}
+}
+
+// commit runs calls in one transaction until all are done or the turn is over,
+// and says how many ran. An error is the answer to all of them.
+func (w *writer) commit(calls []*call) (n int, err error) {
+	if w.broken != nil {
+		return len(calls), w.broken
+	}
+	if _, err := w.st.begin.exec(); err != nil {
+		return len(calls), translate("begin", err)
+	}
+	tx := &tx{w: w, reader: reader{q: w.cold}}
+	start := time.Now()
+	for _, c := range calls {
+		if n > 0 && time.Since(start) > maxTurn {
+			break
+		}
+		n++
+		c.err = w.try(tx, c)
+		if w.broken != nil {
+			break
+		}
+	}
+	if err = w.broken; err == nil {
+		err = tx.flush()
+	}
+	if err == nil {
+		_, err = w.st.commit.exec()
+	}
+	if err == nil {
+		return n, nil
+	}
+	return n, w.abandon(err)
+}
+
+// abandon undoes the whole transaction after err.
+func (w *writer) abandon(err error) error {
+	if fatal(err) && w.broken == nil {
+		w.broken = translate("write", err)
+		w.log.Error("the database can no longer be trusted, nothing will be written until a restart", "error", err)
+	}
+	if _, rerr := w.st.rollback.exec(); rerr != nil {
+		// SQLite rolls back by itself after some errors; then there is nothing to undo.
+		w.log.Debug("rollback", "error", rerr)
+	}
+	if lerr := w.load(); lerr != nil && w.broken == nil {
+		w.broken = translate("read the counters again", lerr)
+	}
+	return translate("write", err)
+}
+
+// try runs one call in its savepoint.
+func (w *writer) try(tx *tx, c *call) error {
+	if err := c.ctx.Err(); err != nil {
+		return job.Errorf(job.Unavailable, "the caller left before its turn came, nothing was done: %w", err)
+	}
+	if _, err := w.st.savepoint.exec(); err != nil {
+		return w.doubt(err)
+	}
+	err := protect(tx, c.fn)
+	if err == nil {
+		err = tx.failed
+	}
+	if err == nil {
+		if _, err := w.st.release.exec(); err != nil {
+			return w.doubt(err)
+		}
+		tx.keep()
+		return nil
+	}
+	tx.drop()
+	if fatal(err) {
+		return w.doubt(err)
+	}
+	if _, rerr := w.st.rollbackTo.exec(); rerr != nil {
+		return w.doubt(rerr)
+	}
+	if _, rerr := w.st.release.exec(); rerr != nil {
+		return w.doubt(rerr)
+	}
+	return translate("update", err)
+}
+
+// doubt says that the connection itself failed: no call of the group may be believed.
+func (w *writer) doubt(err error) error {
+	w.broken = translate("write", err)
+	w.log.Error("the database can no longer be trusted, nothing will be written until a restart", "error", err)
+	return w.broken
+}
+
+// protect runs fn and turns its panic into an Internal error: a fault in one
+// call must not stop the writer of all.
+func protect(tx *tx, fn func(job.Tx) error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			tx.w.log.Error("a call to the store panicked", "panic", p, "stack", string(debug.Stack()))
+			err = job.Errorf(job.Internal, "panic in a store transaction: %v", p)
+		}
+	}()
+	return fn(tx)
+}
+
+// statements are prepared once, on the writer's connection.
+type statements struct {
+	begin, commit, rollback, savepoint, release, rollbackTo *stmt
+	insert, update, remove, byID, available, due, nextDue   *stmt
+	putQueue, putMark, putEvents                            *stmt
+}
+
+func (w *writer) prepare() error {
+	for _, p := range []struct {
+		into **stmt
+		sql  string
+	}{
+		{&w.st.begin, "BEGIN IMMEDIATE"}, {&w.st.commit, "COMMIT"}, {&w.st.rollback, "ROLLBACK"},
+		{&w.st.savepoint, "SAVEPOINT one"}, {&w.st.release, "RELEASE one"}, {&w.st.rollbackTo, "ROLLBACK TO one"},
+		{&w.st.insert, insertJob}, {&w.st.update, updateJob}, {&w.st.remove, deleteJob}, {&w.st.byID, jobByID},
+		{&w.st.available, availableIDs}, {&w.st.due, dueIDs}, {&w.st.nextDue, nextDue},
+		{&w.st.putQueue, putQueue}, {&w.st.putMark, putMark}, {&w.st.putEvents, putEvents},
+	} {
+		s, err := prepare(w.conn, p.sql)
+		if err != nil {
+			return err
+		}
+		*p.into = s
+	}
+	return nil
+}
+
+// load reads what the writer keeps in memory.
+func (w *writer) load() error {
+	w.queues = map[string]*queueRow{}
+	var rows []queueRow
+	if err := w.cold.Select(&rows, allQueues); err != nil {
+		return fmt.Errorf("read the queues: %w", err)
+	}
+	for i := range rows {
+		w.queues[rows[i].Name] = &rows[i]
+	}
+	var marks []struct {
+		Name  string
+		Value int64
+	}
+	if err := w.cold.Select(&marks, "SELECT name, value FROM marks"); err != nil {
+		return fmt.Errorf("read the marks: %w", err)
+	}
+	for _, m := range marks {
+		switch m.Name {
+		case "seq":
+			w.seq = m.Value
+		case "events":
+			w.events = m.Value
+		}
+	}
+	return nil
+}
+
+// closeStatements gives the statements back before their connection closes.
+func (w *writer) closeStatements() {
+	st := w.st
+	for _, s := range []*stmt{st.begin, st.commit, st.rollback, st.savepoint, st.release, st.rollbackTo, st.insert,
+		st.update, st.remove, st.byID, st.available, st.due, st.nextDue, st.putQueue, st.putMark, st.putEvents} {
+		if s != nil {
+			_ = s.s.Close() // the connection closes next
+		}
+	}
+}
