@@ -12,6 +12,9 @@ import (
 // Push makes a job of a validated envelope: scheduled, available or pending
 // (ojs-core.md §7.1). Relative times count from now.
 func (j *Job) Push(now time.Time) error {
+	if j.State != None {
+		return j.refuse(Push)
+	}
 	now = now.Truncate(time.Millisecond)
 	if j.Delay > 0 {
 		j.ScheduledAt = now.Add(j.Delay)

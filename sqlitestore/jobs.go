@@ -119,8 +119,18 @@ func jobFrom[V any](values []V) (*job.Job, error) {
 	return j, nil
 }
 
-// Job reads a job, and remembers its state for the counters.
+// Job reads a job, from memory if the writer has just touched it.
 func (t *tx) Job(id job.ID) (*job.Job, error) {
+	if j, ok := t.call.jobs[id]; ok {
+		if j == nil {
+			return nil, noJob(id) // deleted by this call
+		}
+		return j.Clone(), nil
+	}
+	if j := t.w.cache.get(id); j != nil {
+		t.call.jobs[id] = j
+		return j.Clone(), nil
+	}
 	var j *job.Job
 	err := t.w.st.byID.each(func(v []driver.Value) (err error) {
 		j, err = jobFrom(v)
@@ -132,15 +142,8 @@ func (t *tx) Job(id job.ID) (*job.Job, error) {
 	if j == nil {
 		return nil, noJob(id)
 	}
-	t.remember(j)
-	return j, nil
-}
-
-func (t *tx) remember(j *job.Job) {
-	if t.seen == nil {
-		t.seen = map[job.ID]before{}
-	}
-	t.seen[j.ID] = before{j.State, j.Queue, j.Dead}
+	t.call.jobs[id] = j
+	return j.Clone(), nil
 }
 
 func noJob(id job.ID) error {
@@ -170,29 +173,29 @@ func (t *tx) InsertJob(j *job.Job) error {
 		return e
 	}
 	t.call.events = append(t.call.events, j.TakeEvents()...)
-	t.add(j.Queue, j.State, 1, j)
-	t.remember(j)
+	t.count(j, 1)
+	t.call.jobs[j.ID] = j.Clone()
 	return nil
 }
 
 // UpdateJob saves a job's Status.
 func (t *tx) UpdateJob(j *job.Job) error {
-	was, ok := t.seen[j.ID]
-	if !ok {
+	was := t.call.jobs[j.ID]
+	if was == nil {
 		return job.Errorf(job.Internal, "job %s was not read in this transaction", j.ID)
 	}
 	t.place(j)
-	n, err := t.w.st.update.exec(append(statusArgs(j), string(j.ID), string(was.state))...)
+	n, err := t.w.st.update.exec(append(statusArgs(j), string(j.ID), string(was.State))...)
 	if err != nil {
 		return t.fail("update job", err)
 	}
 	if n != 1 {
-		return job.Errorf(job.Internal, "job %s was not %s any more", j.ID, was.state)
+		return job.Errorf(job.Internal, "job %s was not %s any more", j.ID, was.State)
 	}
 	t.call.events = append(t.call.events, j.TakeEvents()...)
-	t.uncount(was, j)
-	t.add(j.Queue, j.State, 1, j)
-	t.remember(j)
+	t.count(was, -1)
+	t.count(j, 1)
+	t.call.jobs[j.ID] = j.Clone()
 	return nil
 }
 
@@ -205,24 +208,17 @@ func (t *tx) DeleteJob(id job.ID) error {
 	if _, err := t.w.st.remove.exec(string(id)); err != nil {
 		return t.fail("delete job", err)
 	}
-	t.uncount(t.seen[id], j)
-	delete(t.seen, id)
+	t.count(j, -1)
+	t.call.jobs[id] = nil
 	return nil
 }
 
-// add counts a job that is now in a state.
-func (t *tx) add(queue string, s job.State, n int64, j *job.Job) {
-	t.call.counts = append(t.call.counts, count{queue, s, n, j.CreatedAt.UnixMilli()})
-	if j.Dead && s == job.Discarded {
-		t.call.counts = append(t.call.counts, count{queue, deadCount, n, j.CreatedAt.UnixMilli()})
-	}
-}
-
-// uncount takes away what the job counted for before.
-func (t *tx) uncount(was before, j *job.Job) {
-	t.call.counts = append(t.call.counts, count{was.queue, was.state, -1, j.CreatedAt.UnixMilli()})
-	if was.dead {
-		t.call.counts = append(t.call.counts, count{was.queue, deadCount, -1, j.CreatedAt.UnixMilli()})
+// count adds n times what a job counts for.
+func (t *tx) count(j *job.Job, n int64) {
+	at := j.CreatedAt.UnixMilli()
+	t.call.counts = append(t.call.counts, count{j.Queue, j.State, n, at})
+	if j.Dead {
+		t.call.counts = append(t.call.counts, count{j.Queue, deadCount, n, at})
 	}
 }
 

@@ -17,19 +17,12 @@ type tx struct {
 	call   changes // of the call that is running
 	group  changes // of the calls that succeeded
 	failed error   // of the call that is running: a statement failed, whatever fn says
-	seen   map[job.ID]before
-}
-
-// before is what a call must know of a job to count its change.
-type before struct {
-	state job.State
-	queue string
-	dead  bool
 }
 
 type changes struct {
 	counts []count
 	events []job.Event
+	jobs   map[job.ID]*job.Job // read or written by the call, as they are now; nil is deleted
 }
 
 // count is a change of one queue's counters.
@@ -47,14 +40,21 @@ const deadCount job.State = "dead"
 func (t *tx) keep() {
 	t.group.counts = append(t.group.counts, t.call.counts...)
 	t.group.events = append(t.group.events, t.call.events...)
+	for id, j := range t.call.jobs {
+		if j == nil || j.State.Terminal() {
+			t.w.cache.drop(id)
+		} else if j != t.w.cache.get(id) {
+			t.w.cache.put(j)
+		}
+	}
 	t.drop()
 }
 
 // drop forgets what the call has changed.
 func (t *tx) drop() {
 	t.call.counts, t.call.events = t.call.counts[:0], t.call.events[:0]
+	clear(t.call.jobs)
 	t.failed = nil
-	clear(t.seen)
 }
 
 // fail notes that a statement failed: the call cannot succeed any more.

@@ -45,7 +45,8 @@ type writer struct {
 	queues map[string]*queueRow // as committed, plus the group that is running
 	seq    int64                // last place given in a queue
 	events int64                // last Seq given to an event
-	broken error                // why nothing can be written any more
+	cache  cache
+	broken error // why nothing can be written any more
 }
 
 // run serves calls until the channel is closed and empty.
@@ -89,7 +90,7 @@ func (w *writer) commit(calls []*call) (n int, err error) {
 	if _, err := w.st.begin.exec(); err != nil {
 		return len(calls), translate("begin", err)
 	}
-	tx := &tx{w: w, reader: reader{q: w.cold}}
+	tx := &tx{w: w, reader: reader{q: w.cold}, call: changes{jobs: map[job.ID]*job.Job{}}}
 	start := time.Now()
 	for _, c := range calls {
 		if n > 0 && time.Since(start) > maxTurn {
@@ -209,6 +210,7 @@ func (w *writer) prepare() error {
 
 // load reads what the writer keeps in memory.
 func (w *writer) load() error {
+	w.cache.reset()
 	w.queues = map[string]*queueRow{}
 	var rows []queueRow
 	if err := w.cold.Select(&rows, allQueues); err != nil {

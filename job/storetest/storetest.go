@@ -1,0 +1,247 @@
+// Package storetest judges any job.Store: it holds a test for every promise of
+// that interface, and an audit of what is stored.
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// Now is the instant at which the tests happen.
+var Now = time.UnixMilli(1_800_000_000_000).UTC()
+
+// Run judges the stores that open makes: a new, empty one for each test. The
+// store is audited and closed after every test.
+func Run(t *testing.T, open func(t *testing.T) job.Store) {
+	for _, tt := range []struct {
+		name string
+		test func(*testing.T, job.Store)
+	}{
+		{"a job comes back as it was stored", roundTrip},
+		{"a missing job is NotFound", missingJob},
+		{"an id is stored once", duplicateID},
+		{"a call that fails leaves nothing", failedCall},
+		{"a call that panics leaves nothing and the store alive", panickingCall},
+		{"a call whose caller has left is not run", leftCaller},
+		{"one that fails leaves its neighbours alone", failingNeighbour},
+		{"a view is one snapshot and holds what was answered", snapshot},
+		{"what is handed out is a copy", copies},
+		{"the queue is first in, first out", fifo},
+		{"priority comes before age", priority},
+		{"queues are taken in the order given", queueOrder},
+		{"a job that comes back goes to the end of its queue", reentry},
+		{"due jobs come in the order of their time", due},
+		{"counters follow every change", counters},
+		{"a deleted job is gone", deletion},
+		{"lists are filtered and paged", lists},
+		{"dead letters are listed and counted", deadLetters},
+		{"events are read in order and filtered", events},
+		{"old events are pruned", pruneEvents},
+		{"workers are kept", workers},
+		{"a closed store is Unavailable", closed},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t)
+			t.Cleanup(func() {
+				if err := s.Close(); err != nil {
+					t.Errorf("close: %v", err)
+				}
+			})
+			tt.test(t, s)
+			if t.Name() != "" && !t.Failed() && tt.name != "a closed store is Unavailable" {
+				Audit(t, s)
+			}
+		})
+	}
+}
+
+var serial atomic.Int64
+
+// New is a pushed job that no store has seen. Its fields are for the test to change.
+func New(t *testing.T, queue string, change func(*job.Job)) *job.Job {
+	t.Helper()
+	id := fmt.Sprintf("0197f6a0-%04x-7000-8000-%012x", serial.Add(1)&0xffff, serial.Add(1))
+	j := &job.Job{Envelope: job.Envelope{ID: job.ID(id), Type: "email.send", Queue: queue, Args: json.RawMessage(`["ada@example.com"]`)}}
+	if change != nil {
+		change(j)
+	}
+	if err := j.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Push(Now); err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+func update(t *testing.T, s job.Store, fn func(job.Tx) error) {
+	t.Helper()
+	if err := s.Update(t.Context(), fn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func view(t *testing.T, s job.Store, fn func(job.ReadTx) error) {
+	t.Helper()
+	if err := s.View(t.Context(), fn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func insert(t *testing.T, s job.Store, jobs ...*job.Job) {
+	t.Helper()
+	update(t, s, func(tx job.Tx) error {
+		for _, j := range jobs {
+			if err := tx.InsertJob(j); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// change applies a verb to a stored job.
+func change(t *testing.T, s job.Store, id job.ID, verb func(*job.Job) error) *job.Job {
+	t.Helper()
+	var out *job.Job
+	update(t, s, func(tx job.Tx) error {
+		j, err := tx.Job(id)
+		if err != nil {
+			return err
+		}
+		if err := verb(j); err != nil {
+			return err
+		}
+		out = j
+		return tx.UpdateJob(j)
+	})
+	return out
+}
+
+func read(t *testing.T, s job.Store, id job.ID) *job.Job {
+	t.Helper()
+	var out *job.Job
+	view(t, s, func(tx job.ReadTx) (err error) {
+		out, err = tx.Job(id)
+		return err
+	})
+	return out
+}
+
+// Audit checks what is stored against itself (invariants of the project): the
+// counters against a recount, the times and marks of each job against its
+// state, and no position of a queue given twice.
+func Audit(t *testing.T, s job.Store) {
+	t.Helper()
+	if err := s.View(context.Background(), func(tx job.ReadTx) error {
+		jobs, err := everything(tx)
+		if err != nil {
+			return err
+		}
+		recount(t, tx, jobs)
+		places := map[string]job.ID{}
+		for _, j := range jobs {
+			sound(t, j)
+			if j.State == job.Available {
+				at := fmt.Sprint(j.Queue, j.Seq)
+				if other := places[at]; other != "" || j.Seq <= 0 {
+					t.Errorf("audit: %s and %s share place %s", j.ID, other, at)
+				}
+				places[at] = j.ID
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Errorf("audit: %v", err)
+	}
+}
+
+// everything reads all jobs, page by page.
+func everything(tx job.ReadTx) (all []*job.Job, err error) {
+	f := job.Filter{Limit: 1000}
+	for {
+		page, err := tx.Jobs(f)
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, page.Jobs...); page.Next == "" {
+			if int64(len(all)) != page.Total {
+				return nil, fmt.Errorf("the list has %d jobs and says %d", len(all), page.Total)
+			}
+			return all, nil
+		}
+		f.Cursor = page.Next
+	}
+}
+
+// recount compares the counters with the jobs.
+func recount(t *testing.T, tx job.ReadTx, jobs []*job.Job) {
+	t.Helper()
+	queues, err := tx.Queues()
+	if err != nil {
+		t.Errorf("audit: %v", err)
+		return
+	}
+	type key struct {
+		queue string
+		state job.State
+	}
+	counted := map[key]int64{}
+	for _, j := range jobs {
+		counted[key{j.Queue, j.State}]++
+		if j.Dead {
+			counted[key{j.Queue, "dead"}]++
+		}
+	}
+	for _, q := range queues {
+		for _, st := range job.States {
+			if q.Counts[st] != counted[key{q.Name, st}] {
+				t.Errorf("audit: queue %s counts %d %s, there are %d", q.Name, q.Counts[st], st, counted[key{q.Name, st}])
+			}
+			delete(counted, key{q.Name, st})
+		}
+		if q.Dead != counted[key{q.Name, "dead"}] {
+			t.Errorf("audit: queue %s counts %d dead, there are %d", q.Name, q.Dead, counted[key{q.Name, "dead"}])
+		}
+		delete(counted, key{q.Name, "dead"})
+	}
+	for k, n := range counted {
+		t.Errorf("audit: %d jobs are %s in queue %s, which is not listed", n, k.state, k.queue)
+	}
+}
+
+// sound checks that a job's state agrees with everything else about it.
+func sound(t *testing.T, j *job.Job) {
+	t.Helper()
+	wrong := func(what string) {
+		t.Errorf("audit: job %s is %s, %s", j.ID, j.State, what)
+	}
+	if (j.State == job.Active) != (j.Lease.Token != "") {
+		wrong("and its lease is " + fmt.Sprintf("%+v", j.Lease))
+	}
+	if j.State.Terminal() == j.FinishedAt.IsZero() {
+		wrong("and finished_at is " + j.FinishedAt.String())
+	}
+	if (j.State == job.Retryable) == j.NextRetryAt.IsZero() {
+		wrong("and next_retry_at is " + j.NextRetryAt.String())
+	}
+	if needsClock := j.State == job.Scheduled || j.State == job.Retryable || j.State == job.Active; needsClock && j.DueAt.IsZero() {
+		wrong("and no clock will ever look at it")
+	}
+	if j.Dead && j.State != job.Discarded {
+		wrong("and marked dead")
+	}
+	if j.State == job.Available && j.EnqueuedAt.IsZero() {
+		wrong("and was never enqueued")
+	}
+	if j.State == job.Completed && j.Error != nil {
+		wrong("and has an error")
+	}
+}

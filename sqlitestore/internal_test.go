@@ -1,0 +1,182 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql/driver"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	outrider "github.com/outrider-jobs/outrider"
+	"github.com/outrider-jobs/outrider/job"
+)
+
+var updateGolden = flag.Bool("update", false, "write the golden files anew")
+
+func opened(t *testing.T) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "o.db"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// Every statement's plan is kept: an index that is lost is a diff.
+func TestPlans(t *testing.T) {
+	s := opened(t)
+	var b strings.Builder
+	dead := conditions(job.Filter{Dead: true, Queue: "q"})
+	byQueue := conditions(job.Filter{Queue: "q"})
+	for _, q := range []struct{ name, sql string }{
+		{"insertJob", insertJob}, {"updateJob", updateJob}, {"deleteJob", deleteJob}, {"jobByID", jobByID},
+		{"availableIDs", availableIDs}, {"dueIDs", dueIDs}, {"nextDue", nextDue}, {"heldJobs", heldJobs},
+		{"deadStats", deadStats}, {"list", "SELECT id FROM jobs" + byQueue.String() + " ORDER BY id DESC LIMIT ?"},
+		{"list dead", "SELECT id FROM jobs" + dead.String() + " ORDER BY finished_at DESC, id DESC LIMIT ?"},
+		{"allQueues", allQueues}, {"queueByName", queueByName}, {"putQueue", putQueue}, {"putWorker", putWorker},
+		{"putMark", putMark}, {"putEvents", putEvents}, {"eventChunks", eventChunks}, {"pruneEvents", pruneEvents},
+	} {
+		fmt.Fprintf(&b, "%s\n", q.name)
+		for _, line := range plan(t, s, q.sql) {
+			fmt.Fprintf(&b, "    %s\n", line)
+		}
+	}
+	path := "testdata/plans.golden"
+	if *updateGolden {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.String() != string(want) {
+		t.Errorf("the plans differ from %s:\n%s", path, b.String())
+	}
+}
+
+// plan is what EXPLAIN QUERY PLAN says, with NULL for every argument.
+func plan(t *testing.T, s *Store, query string) (lines []string) {
+	t.Helper()
+	args := make([]any, strings.Count(query, "?"))
+	rows, err := s.readers.Query("EXPLAIN QUERY PLAN "+query, args...)
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id, parent, unused int
+		var detail string
+		if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, detail)
+	}
+	return lines
+}
+
+// Every connection of both pools has its pragmas; one without them is refused.
+func TestPragmasAreAsserted(t *testing.T) {
+	s := opened(t)
+	for range 8 {
+		conn, err := s.readers.Connx(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range pragmas(true) {
+			var got string
+			if err := conn.QueryRowxContext(t.Context(), "PRAGMA "+p.name).Scan(&got); err != nil || got != p.shows {
+				t.Errorf("PRAGMA %s is %s, %v; want %s", p.name, got, err, p.shows)
+			}
+		}
+		if _, err := conn.ExecContext(t.Context(), "DELETE FROM jobs"); err == nil {
+			t.Error("a reader could write")
+		}
+		defer conn.Close()
+		if conn2 := s.readers.Stats(); conn2.OpenConnections >= 4 {
+			break
+		}
+	}
+	// A database in memory cannot have a write-ahead log: what a network file
+	// system does silently.
+	c, err := newConnector(":memory:", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Connect(context.Background()); err == nil || !strings.Contains(err.Error(), "journal_mode is memory and cannot be made WAL") {
+		t.Errorf("a connection without WAL: %v", err)
+	}
+}
+
+// Migrating from an empty file gives exactly what schema.sql says.
+func TestSchema(t *testing.T) {
+	s := opened(t)
+	read := func(conn driver.Conn) string {
+		st, err := prepare(conn, "SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_schema ORDER BY 1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		if err := st.each(func(v []driver.Value) error { fmt.Fprintln(&b, v[0]); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	plainC, err := newConnector(filepath.Join(t.TempDir(), "plain.db"), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := plainC.Connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	if err := script(plain, outrider.Schema); err != nil {
+		t.Fatal(err)
+	}
+	want := read(plain)
+	if got := read(s.w.conn); got != want || !strings.Contains(got, "jobs_claim") {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	for _, name := range []string{"jobs", "queues", "workers", "events", "marks"} {
+		if !strings.Contains(want, "table "+name+" ") {
+			t.Errorf("no table %s", name)
+		}
+	}
+	if n := strings.Count(want, "STRICT"); n != 5 {
+		t.Errorf("%d of 5 tables are STRICT", n)
+	}
+}
+
+func TestNetworkFileSystems(t *testing.T) {
+	for magic, want := range map[uint32]string{0x6969: "NFS", 0xff534d42: "SMB", 0x01021997: "9P", 0xef53: "", 0x01021994: "", 0x9123683e: ""} {
+		if got := networkName(magic); got != want {
+			t.Errorf("%#x is %q, want %q", magic, got, want)
+		}
+	}
+}
+
+// After a flush has failed nothing more is acknowledged, whatever later calls would say.
+func TestBrokenWriterRefuses(t *testing.T) {
+	s := opened(t)
+	if err := s.Update(t.Context(), func(tx job.Tx) error {
+		s.w.broken = job.Errorf(job.Unavailable, "the disk failed")
+		return nil
+	}); job.KindOf(err) != job.Unavailable {
+		t.Errorf("the call of the failed commit: %v", err)
+	}
+	if err := s.Update(t.Context(), func(tx job.Tx) error { return nil }); job.KindOf(err) != job.Unavailable {
+		t.Errorf("the next call: %v", err)
+	}
+	if err := s.View(t.Context(), func(tx job.ReadTx) error { _, err := tx.Queues(); return err }); err != nil {
+		t.Errorf("reading goes on: %v", err)
+	}
+}
