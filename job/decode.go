@@ -11,7 +11,7 @@ import (
 // answers becomes a Job again, and writing that Job gives the same bytes. JSON
 // that the job carries is not decoded. Members that are no part of a job go to
 // Extra, and so do scheduled_at and expires_at when they are not written in
-// [TimeFormat]. What is never sent (Seq, DueAt, Releases, Lost, Dead, Hold, the
+// [TimeFormat]. What is never sent (Seq, DueAt, Releases, Lost, Hold, the
 // length of the lease) stays zero.
 //
 // An error is Malformed or Invalid and names the member. raw must not be
@@ -109,6 +109,9 @@ func (d *decoder) happened(name string, v json.RawMessage) (bool, error) {
 		return true, readRaw(v, &d.j.Error)
 	case "errors":
 		return true, readRaw(v, &d.j.Errors)
+	case "dead_letter":
+		d.j.Dead = string(v) == "true"
+		return true, nil
 	case "next_attempt_at", "previous_state": // the one repeats next_retry_at, the other tells of a verb
 		return true, nil
 	}

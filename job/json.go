@@ -147,6 +147,9 @@ func (j *Job) AppendJSON(dst []byte, v View) []byte {
 	} else {
 		o.splice(j.Extra)
 	}
+	if j.Visibility > 0 && !given["visibility_timeout_ms"] && !given["visibility_timeout"] {
+		o.int("visibility_timeout_ms", j.Visibility.Milliseconds())
+	}
 	j.appendStatus(o, v)
 	return o.close()
 }
@@ -168,6 +171,9 @@ func (j *Job) appendStatus(o *object, v View) {
 	case Discarded:
 		o.time("completed_at", j.FinishedAt)
 		o.time("discarded_at", j.FinishedAt)
+	}
+	if j.Dead {
+		o.bool("dead_letter", true)
 	}
 	if j.RetryDelay > 0 {
 		o.int("retry_delay_ms", j.RetryDelay.Milliseconds())

@@ -58,6 +58,7 @@ var system = map[string]bool{
 	"errors": true, "result": true, "next_retry_at": true, "next_attempt_at": true, "retry_delay_ms": true,
 	"worker_id": true, "parent_results": true, "workflow_id": true, "workflow_step": true, "progress": true,
 	"visible_until": true, "lease_token": true, "max_attempts": true, "previous_state": true,
+	"dead_letter": true,
 }
 
 // known names the members that the parser reads itself and that are not echoed from Extra.
@@ -312,24 +313,21 @@ func (p *parser) extras() error {
 		n++
 	}
 	for _, name := range p.optOrder {
-		if echoed[name] {
+		if echoed[name] && string(p.opt[name]) != "null" {
 			add(name, p.opt[name])
 		}
 	}
 	for _, name := range p.order {
-		if _, twice := p.opt[name]; known[name] || system[name] || twice && echoed[name] {
+		if v := p.opt[name]; known[name] || system[name] || echoed[name] && v != nil && string(v) != "null" {
 			continue
 		}
 		add(name, p.top[name])
 	}
-	for _, name := range []string{"scheduled_at", "expires_at"} {
-		at := p.e.ScheduledAt
-		if name == "expires_at" {
-			at = p.e.ExpiresAt
-		}
-		if _, v := p.get(name); v != nil && !at.IsZero() && string(v) != `"`+FormatTime(at)+`"` {
-			add(name, v)
-		}
+	if name, v := p.get("scheduled_at", "delay_until"); name == "scheduled_at" && spelled(v, p.e.ScheduledAt) {
+		add(name, v)
+	}
+	if name, v := p.get("expires_at"); spelled(v, p.e.ExpiresAt) {
+		add(name, v)
 	}
 	rest, m := newObject(nil), 0
 	for _, name := range p.optOrder {
@@ -345,6 +343,11 @@ func (p *parser) extras() error {
 		p.e.Extra = o.close()
 	}
 	return p.checkExtras()
+}
+
+// spelled reports whether v is the client's own spelling of an instant, which is given back as it is.
+func spelled(v json.RawMessage, at time.Time) bool {
+	return v != nil && !at.IsZero() && string(v) != `"`+FormatTime(at)+`"`
 }
 
 // checkExtras holds the rules of the echoed options.

@@ -104,7 +104,7 @@ type Filter struct {
 	ErrorType string // type of the latest error; with Dead only
 	Since     time.Time
 	Until     time.Time
-	Limit     int // 1 to 1000
+	Limit     int // 1 to 1000; a Service takes 0 as 50, a Store wants a number
 	Offset    int
 	Cursor    string // Page.Next of the page before
 }
@@ -204,5 +204,5 @@ type EventFilter struct {
 	After    int64 // Seq of the last event already seen
 	Since    time.Time
 	Until    time.Time
-	Limit    int // 1 to 1000
+	Limit    int // 1 to 1000; a Service takes 0 as 100, a Store wants a number
 }

@@ -67,19 +67,20 @@ func (e *Envelope) checkRaw() error {
 			return invalid(Invalid, m.name, "must be a JSON %s, got %s", m.what, kindOfJSON(m.raw))
 		}
 	}
+	for name := range memberNames(e.Extra) {
+		if system[name] || known[name] && name != "scheduled_at" && name != "expires_at" && name != "options" {
+			return invalid(Invalid, "extra", "holds %q, which has its own field or is the server's", name)
+		}
+	}
 	e.checked = true
 	return nil
 }
 
+// checkPolicies reads the retry policy, which decides MaxAttempts whatever the field says.
 func (e *Envelope) checkPolicies() error {
-	if e.MaxAttempts == 0 || e.Retry == nil {
-		p, err := ParseRetry(e.Retry, true)
-		if err != nil {
-			return err
-		}
-		e.MaxAttempts = p.MaxAttempts
-	}
-	return nil
+	p, err := ParseRetry(e.Retry, true)
+	e.MaxAttempts = p.MaxAttempts
+	return err
 }
 
 // checkType holds the rule of ojs-core.md §5.1: segments of [a-z][a-z0-9_]*,

@@ -24,7 +24,7 @@ func (s *Sidecar) Job(ctx context.Context, id job.ID) (*job.Job, error) {
 
 // Jobs lists jobs; see [job.Operator].
 func (s *Sidecar) Jobs(ctx context.Context, f job.Filter) (job.Page, error) {
-	f.Limit = min(max(f.Limit, 1), 1000)
+	f.Limit = min(max(orElse(f.Limit, 50), 1), 1000)
 	return view(ctx, s, func(tx job.ReadTx) (job.Page, error) { return tx.Jobs(f) })
 }
 
@@ -91,7 +91,7 @@ func (s *Sidecar) Queues(ctx context.Context) ([]job.Queue, error) {
 
 // Events reads the event log; see [job.Operator].
 func (s *Sidecar) Events(ctx context.Context, f job.EventFilter) ([]job.Event, error) {
-	f.Limit = min(max(f.Limit, 1), 1000)
+	f.Limit = min(max(orElse(f.Limit, 100), 1), 1000)
 	return view(ctx, s, func(tx job.ReadTx) ([]job.Event, error) { return tx.Events(f) })
 }
 

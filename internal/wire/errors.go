@@ -5,6 +5,7 @@ package wire
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -21,11 +22,11 @@ type Answer struct {
 
 // answers is the one place where a job.Kind meets HTTP. The server writes with
 // it, the client reads with it. Status and Code together name a Kind: the
-// specification answers some conflicts with 409 and the code of a 400.
+// specification answers some conflicts with 409 and the code of a 400. Where
+// several rows share a status, the first stands for a code that no row has.
 var answers = []Answer{
-	{job.Malformed, http.StatusBadRequest, "invalid_payload", false, "Send one JSON object in UTF-8 as the body."},
 	{job.Invalid, http.StatusBadRequest, "invalid_request", false, "Correct the named field and send the request again."},
-	{job.BadRetry, http.StatusUnprocessableEntity, "invalid_request", false, "Correct the retry policy; members that are left out take their defaults."},
+	{job.Malformed, http.StatusBadRequest, "invalid_payload", false, "Send one JSON object in UTF-8 as the body."},
 	{job.NotFound, http.StatusNotFound, "not_found", false, "Check the id or the path; finished jobs are removed after their retention."},
 	{job.Conflict, http.StatusConflict, "conflict", false, "Read the job again; its state, or its holder, has changed."},
 	{job.Finished, http.StatusConflict, "invalid_request", false, "Nothing is left to cancel: the job has finished."},
@@ -34,6 +35,7 @@ var answers = []Answer{
 	{job.NotAllowed, http.StatusMethodNotAllowed, "invalid_request", false, "Use one of the methods in the Allow header."},
 	{job.Forbidden, http.StatusForbidden, "permission_denied", false, "Call from this machine under a loopback name, or configure the host name."},
 	{job.Unsupported, http.StatusUnprocessableEntity, "unsupported", false, "Leave the feature out, or use a version that has it."},
+	{job.BadRetry, http.StatusUnprocessableEntity, "invalid_request", false, "Correct the retry policy; members that are left out take their defaults."},
 	{job.Unavailable, http.StatusServiceUnavailable, "backend_error", true, "Try again after the time in Retry-After."},
 	{job.Internal, http.StatusInternalServerError, "backend_error", true, "Look for the request id in the server's log."},
 }
@@ -62,8 +64,11 @@ func KindOf(status int, code string) job.Kind {
 			return a.Kind
 		}
 	}
-	if status >= 500 {
+	switch {
+	case status >= 500, status == http.StatusTooManyRequests, status == http.StatusRequestTimeout:
 		return job.Unavailable
+	case status == http.StatusUnauthorized:
+		return job.Forbidden
 	}
 	return job.Invalid
 }
@@ -108,11 +113,17 @@ func EncodeError(err error, requestID string) (status int, body []byte) {
 	return a.Status, body
 }
 
-// DecodeError is the *job.Error that a status and a body say.
+// DecodeError is the *job.Error that a status and a body say. Whole numbers in
+// its Details are ints, as they are in the process that made them.
 func DecodeError(status int, body []byte) error {
 	var b errorBody
 	if json.Unmarshal(body, &b) != nil || b.Error.Message == "" {
 		return job.Errorf(KindOf(status, ""), "the server answered %d %s", status, http.StatusText(status))
+	}
+	for k, v := range b.Error.Details {
+		if f, ok := v.(float64); ok && f == math.Trunc(f) && math.Abs(f) <= 1<<53 {
+			b.Error.Details[k] = int(f)
+		}
 	}
 	return &job.Error{Kind: KindOf(status, b.Error.Code), Message: b.Error.Message, Details: b.Error.Details}
 }

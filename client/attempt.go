@@ -1,0 +1,203 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// attempt is one job that this worker has claimed.
+type attempt struct {
+	job      *job.Job
+	claim    job.Claim
+	cancel   context.CancelCauseFunc // ends the handler's context
+	ended    atomic.Bool             // by end: the server no longer counts on this attempt
+	returned atomic.Bool             // the handler is done, its outcome may be on its way
+}
+
+// end ends the handler's context, because the job is no longer this attempt's.
+func (r *run) end(a *attempt, cause error) {
+	a.ended.Store(true)
+	if !a.returned.Load() {
+		r.log.Info("handler is cancelled", a.attrs("cause", cause)...)
+		a.cancel(cause)
+	}
+}
+
+// attrs says in the log which job it is. Args and meta never go there.
+func (a *attempt) attrs(more ...any) []any {
+	return append([]any{"job_id", a.job.ID, "type", a.job.Type, "queue", a.job.Queue, "attempt", a.job.Attempt}, more...)
+}
+
+// outcome is what a handler left.
+type outcome struct {
+	result json.RawMessage
+	err    error
+}
+
+// attempt runs the handler and reports its outcome. The reporting is deferred,
+// because a handler may also panic, or end its goroutine.
+func (r *run) attempt(ctx context.Context, a *attempt) {
+	began := time.Now()
+	out := outcome{err: errors.New("the handler ended its goroutine")}
+	defer func() {
+		if v := recover(); v != nil {
+			p := newPanic(v)
+			r.log.Error("handler panicked", a.attrs("panic", p.Error(), "stack", p.frames)...)
+			out = outcome{err: p}
+		}
+		a.returned.Store(true)
+		r.settle(ctx, a, out, time.Since(began))
+		a.cancel(nil)
+		r.mu.Lock()
+		delete(r.active, a)
+		r.mu.Unlock()
+		r.release(1)
+	}()
+	out = r.call(ctx, a.job)
+}
+
+// call runs the handler with the job's timeout, counted from now: the server's
+// clock may be another.
+func (r *run) call(ctx context.Context, j *job.Job) outcome {
+	h := r.handlers[j.Type]
+	if h == nil {
+		return outcome{err: unhandled(j.Type)}
+	}
+	limited := ctx
+	if j.Timeout > 0 {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, j.Timeout)
+		defer cancel()
+	}
+	v, err := h(limited, j)
+	if err != nil {
+		if errors.Is(err, context.DeadlineExceeded) && limited.Err() != nil && ctx.Err() == nil {
+			err = overrun(err)
+		}
+		return outcome{err: err}
+	}
+	result, err := encode(v)
+	return outcome{result: result, err: err}
+}
+
+// encode makes JSON of a handler's result.
+func encode(v any) (json.RawMessage, error) {
+	switch v := v.(type) {
+	case nil:
+		return nil, nil
+	case json.RawMessage:
+		if v != nil && !json.Valid(v) {
+			return nil, badResult(errors.New("it is no JSON"))
+		}
+		return v, nil
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, badResult(err)
+	}
+	return b, nil
+}
+
+// settle tells the server what came of an attempt.
+func (r *run) settle(ctx context.Context, a *attempt, out outcome, took time.Duration) {
+	cause := context.Cause(ctx)
+	var s *steering
+	switch {
+	case errors.Is(cause, ErrCancelled), errors.Is(cause, ErrLeaseLost) && out.err != nil:
+		r.log.Info("attempt dropped", a.attrs("cause", cause)...)
+	case errors.Is(cause, ErrStopped) && out.err != nil && !errors.As(out.err, &s):
+		r.fail(a, job.Failure{Requeue: true})
+	case out.err != nil:
+		f := failureOf(out.err)
+		if j := r.fail(a, f); j != nil {
+			r.log.Warn("attempt failed", a.attrs("duration", took, "error_type", f.Type, "error", f.Message, "state", j.State)...)
+		}
+	default:
+		r.ack(a, out.result, took)
+	}
+}
+
+func (r *run) ack(a *attempt, result json.RawMessage, took time.Duration) {
+	_, err := r.report(a, func(ctx context.Context) (*job.Job, error) { return r.svc.Ack(ctx, a.claim, result) })
+	switch {
+	case err == nil:
+		r.log.Debug("job done", a.attrs("duration", took)...)
+	case job.KindOf(err) == job.TooLarge || job.KindOf(err) == job.Malformed:
+		r.fail(a, failureOf(badResult(err)))
+	default:
+		r.log.Warn("ack not taken", a.attrs("error", err)...)
+	}
+}
+
+// fail reports a failure and returns the job as it is now, nil if the server
+// did not take the word.
+func (r *run) fail(a *attempt, f job.Failure) *job.Job {
+	j, err := r.report(a, func(ctx context.Context) (*job.Job, error) { return r.svc.Fail(ctx, a.claim, f) })
+	if err != nil {
+		r.log.Warn("failure not taken", a.attrs("requeue", f.Requeue, "error", err)...)
+		return nil
+	}
+	return j
+}
+
+// report sends an outcome until the server has heard it: as long as the
+// reservation can live after the last heartbeat, and a late ACK after that. The
+// token makes a repetition harmless. Its context is not the handler's.
+func (r *run) report(a *attempt, send func(context.Context) (*job.Job, error)) (*job.Job, error) {
+	limit := time.Now().Add(r.o.Visibility + lateTime)
+	var backoff pauses
+	for {
+		j, err := send(r.reports)
+		if err == nil {
+			return j, nil
+		}
+		if k := job.KindOf(err); k != job.Unavailable && k != job.Internal {
+			return nil, err
+		}
+		if backoff.n == 0 {
+			r.log.Warn("outcome not delivered, will try again", a.attrs("error", err)...)
+		}
+		if time.Now().After(limit) || !sleep(r.reports, backoff.next()) {
+			return nil, err
+		}
+	}
+}
+
+// typed is an error of the worker's own: what happened, and as which type it is
+// recorded.
+type typed struct {
+	kind error // what errors.Is finds
+	name string
+	err  error
+}
+
+func (t *typed) Error() string     { return t.err.Error() }
+func (t *typed) Unwrap() []error   { return []error{t.kind, t.err} }
+func (t *typed) ErrorType() string { return t.name }
+
+var (
+	// errUnhandled: the job's type has no handler here. It may have one in
+	// another worker, so the job's retry policy decides.
+	errUnhandled = errors.New("no handler in this worker")
+	// errOverrun: the handler stopped because its timeout passed.
+	errOverrun = errors.New("the timeout passed")
+	// errResult: the result cannot be stored, and another attempt would hardly
+	// make a better one.
+	errResult = errors.New("bad result")
+)
+
+func unhandled(jobType string) error {
+	return &typed{errUnhandled, codeNotFound, errors.New("no handler for " + jobType + " in this worker")}
+}
+
+func overrun(err error) error { return &typed{errOverrun, codeTimeout, err} }
+
+func badResult(err error) error {
+	return NonRetryable(&typed{errResult, "bad_result", fmt.Errorf("the handler's result: %w", err)})
+}

@@ -1,0 +1,200 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/outrider-jobs/outrider/internal/wire"
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// Client is a [job.Service] over HTTP. It may be used by many goroutines at
+// once. Every error is a *[job.Error] whose Kind is the one that the server
+// meant; what never reached the server, or got no answer, is Unavailable, and
+// then the request may or may not have been carried out.
+//
+// A Client repeats no request by itself. One that must not be carried out twice
+// can be repeated: an Enqueue when its envelopes have IDs, an Ack and a Fail
+// when their claims have tokens.
+type Client struct {
+	http    *http.Client
+	base    string // "http://host:port", no slash at the end
+	shown   string // the address as the caller gave it
+	timeout time.Duration
+}
+
+var _ job.Service = (*Client)(nil)
+
+// Options change how a Client works. The zero value is right for a server on
+// this machine.
+type Options struct {
+	// Timeout limits one request, beside the caller's context. A Fetch that
+	// waits is given its Wait on top. 0 is 30 s.
+	Timeout time.Duration
+	// HTTP sends the requests instead of a client of our own; it is not changed.
+	// With it a unix:// address is refused, as the dialling is not ours.
+	HTTP *http.Client
+}
+
+const (
+	defaultTimeout = 30 * time.Second
+	// maxReply bounds an answer: the largest lists hold 200 jobs of 1 MiB.
+	maxReply = 512 << 20
+	// idleConns is how many connections are kept for the next requests: a worker
+	// uses one per job that finishes at the same moment.
+	idleConns = 256
+	// idleTime is shorter than a server keeps a silent connection, so that we
+	// do not write to one that it is closing.
+	idleTime = 60 * time.Second
+)
+
+// New makes a Client of the server at baseURL, which is http://host:port,
+// https://host:port or unix:///path/to.sock. Nothing is sent yet. The error is
+// Invalid when the address cannot be one.
+func New(baseURL string, opts Options) (*Client, error) {
+	u, err := url.Parse(baseURL)
+	if err != nil {
+		return nil, job.Errorf(job.Invalid, "server address %q: %w", baseURL, err)
+	}
+	c := &Client{http: opts.HTTP, shown: baseURL, timeout: opts.Timeout}
+	if c.timeout <= 0 {
+		c.timeout = defaultTimeout
+	}
+	socket := ""
+	switch {
+	case u.Scheme == "unix" && u.Path != "" && u.Host == "" && opts.HTTP == nil:
+		socket, c.base = u.Path, "http://localhost"
+	case (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.RawQuery == "" && u.User == nil:
+		c.base = strings.TrimRight(u.Scheme+"://"+u.Host+u.EscapedPath(), "/")
+	default:
+		return nil, job.Errorf(job.Invalid, "server address %q: want http://host:port or unix:///path/to.sock", u.Redacted())
+	}
+	if c.http == nil {
+		c.http = &http.Client{Transport: transport(socket), CheckRedirect: stay}
+	}
+	return c, nil
+}
+
+// transport keeps connections open for reuse. The proxy of the environment is
+// taken for other machines only: ProxyFromEnvironment skips loopback names.
+func transport(socket string) *http.Transport {
+	t := &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+		TLSHandshakeTimeout: 5 * time.Second,
+		MaxIdleConnsPerHost: idleConns,
+		IdleConnTimeout:     idleTime,
+		DisableCompression:  true,
+		ReadBufferSize:      16 << 10,
+		WriteBufferSize:     16 << 10,
+	}
+	if socket != "" {
+		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "unix", socket)
+		}
+	}
+	return t
+}
+
+// stay refuses redirects: no server of ours sends one, and what does is not ours.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// Close closes the connections that are idle. The Client stays usable.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// call is one request below /ojs/v1.
+type call struct {
+	method string
+	path   string // with the query
+	body   []byte
+	wait   time.Duration // how long the server may take beside the usual
+}
+
+// do sends a request and returns the body of a 2xx answer. Any other answer is
+// the error that it says.
+func (c *Client) do(ctx context.Context, r call) ([]byte, error) {
+	status, body, err := c.send(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if status < 200 || status > 299 {
+		return nil, wire.DecodeError(status, body)
+	}
+	return body, nil
+}
+
+// send sends a request and reads the whole answer, whatever its status.
+func (c *Client) send(ctx context.Context, r call) (status int, body []byte, err error) {
+	inner, cancel := context.WithTimeout(ctx, c.timeout+max(0, r.wait))
+	defer cancel()
+	var content io.Reader
+	if r.body != nil {
+		content = bytes.NewReader(r.body)
+	}
+	req, err := http.NewRequestWithContext(inner, r.method, c.base+"/ojs/v1"+r.path, content)
+	if err != nil {
+		return 0, nil, job.Errorf(job.Invalid, "request to %s: %w", c.shown, err)
+	}
+	req.Header.Set("Accept", wire.MediaType)
+	if r.body != nil {
+		req.Header.Set("Content-Type", wire.MediaType)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return 0, nil, c.unreached(ctx, inner, err)
+	}
+	defer resp.Body.Close()
+	body, err = readAll(resp)
+	if errors.Is(err, errTooLong) {
+		return 0, nil, job.Errorf(job.Internal, "the answer of %s is longer than %d MiB; ask for less at once", c.shown, maxReply>>20)
+	}
+	if err != nil {
+		return 0, nil, c.unreached(ctx, inner, err)
+	}
+	return resp.StatusCode, body, nil
+}
+
+var errTooLong = errors.New("answer too long")
+
+// readAll reads the body to its end, so that the connection can be used again.
+func readAll(resp *http.Response) ([]byte, error) {
+	if resp.ContentLength > maxReply {
+		return nil, errTooLong
+	}
+	var b bytes.Buffer
+	if n := resp.ContentLength; n > 0 {
+		b.Grow(int(min(n, 1<<20)) + bytes.MinRead)
+	}
+	n, err := b.ReadFrom(io.LimitReader(resp.Body, maxReply+1))
+	if n > maxReply {
+		return nil, errTooLong
+	}
+	return b.Bytes(), err
+}
+
+// unreached is the Unavailable for a request without an answer. ctx is the
+// caller's context, inner the one with our own timeout.
+func (c *Client) unreached(ctx, inner context.Context, err error) error {
+	if ctx.Err() != nil {
+		return job.Errorf(job.Unavailable, "gave up on %s: %w", c.shown, ctx.Err())
+	}
+	if inner.Err() != nil {
+		return job.Errorf(job.Unavailable, "no answer from %s in %s: %w", c.shown, c.timeout, inner.Err())
+	}
+	var outer *url.Error
+	if errors.As(err, &outer) {
+		err = outer.Err // without the method and the address, which we say ourselves
+	}
+	var dial *net.OpError
+	if errors.As(err, &dial) && dial.Op == "dial" {
+		return job.Errorf(job.Unavailable, "cannot reach %s: %w; is \"outrider serve\" running?", c.shown, dial.Err)
+	}
+	return job.Errorf(job.Unavailable, "connection to %s broke: %w", c.shown, err)
+}

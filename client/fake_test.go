@@ -1,0 +1,213 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/outrider-jobs/outrider/client"
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// word is an ACK or a FAIL that the fake took.
+type word struct {
+	verb    string // "ack", "fail" or "requeue"
+	claim   job.Claim
+	result  string
+	failure job.Failure
+	at      time.Duration // since the fake was made
+}
+
+// fake is a job.Worker in memory. Its hooks, all optional, force what a real
+// server does seldom.
+type fake struct {
+	onFetch func(job.FetchRequest) error
+	onWord  func(word) error
+	onBeat  func(job.Beat) (job.BeatReply, error)
+
+	mu      sync.Mutex // guards the rest
+	began   time.Time
+	waiting []*job.Job
+	came    chan struct{}
+	fetches []job.FetchRequest
+	words   []word
+	beats   []job.Beat
+	tokens  int
+}
+
+func newFake(jobs ...*job.Job) *fake {
+	f := &fake{began: time.Now(), came: make(chan struct{}, 1)}
+	f.add(jobs...)
+	return f
+}
+
+// newJob is an available job with a number as its id.
+func newJob(n int, jobType string) *job.Job {
+	return &job.Job{
+		Envelope: job.Envelope{ID: job.ID(fmt.Sprintf("019539a4-b68c-7def-8000-%012d", n)), Type: jobType, Queue: "default", Args: json.RawMessage("[]")},
+		Status:   job.Status{State: job.Available},
+	}
+}
+
+func (f *fake) add(jobs ...*job.Job) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.waiting = append(f.waiting, jobs...)
+	select {
+	case f.came <- struct{}{}:
+	default:
+	}
+}
+
+func (f *fake) Fetch(ctx context.Context, r job.FetchRequest) ([]*job.Job, error) {
+	f.mu.Lock()
+	f.fetches = append(f.fetches, r)
+	f.mu.Unlock()
+	if f.onFetch != nil {
+		if err := f.onFetch(r); err != nil {
+			return nil, err
+		}
+	}
+	timeout := time.NewTimer(r.Wait)
+	defer timeout.Stop()
+	for {
+		if jobs := f.claim(r); len(jobs) > 0 {
+			return jobs, nil
+		}
+		select {
+		case <-f.came:
+		case <-timeout.C:
+			return nil, nil
+		case <-ctx.Done():
+			return nil, job.Errorf(job.Unavailable, "gone: %w", ctx.Err())
+		}
+	}
+}
+
+func (f *fake) claim(r job.FetchRequest) []*job.Job {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := min(r.Count, len(f.waiting))
+	var out []*job.Job
+	for _, j := range f.waiting[:n] {
+		c := j.Clone()
+		f.tokens++
+		c.State, c.Attempt = job.Active, c.Attempt+1
+		c.Lease = job.Lease{Token: fmt.Sprintf("t%d", f.tokens), Worker: r.Worker, Length: r.Visibility, Until: time.Now().Add(r.Visibility)}
+		out = append(out, c)
+	}
+	f.waiting = f.waiting[n:]
+	return out
+}
+
+func (f *fake) say(ctx context.Context, w word) (*job.Job, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, job.Errorf(job.Unavailable, "gone: %w", err)
+	}
+	if f.onWord != nil {
+		if err := f.onWord(w); err != nil {
+			return nil, err
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w.at = time.Since(f.began)
+	f.words = append(f.words, w)
+	return newJob(0, "a.b"), nil
+}
+
+func (f *fake) Ack(ctx context.Context, c job.Claim, result json.RawMessage) (*job.Job, error) {
+	return f.say(ctx, word{verb: "ack", claim: c, result: string(result)})
+}
+
+func (f *fake) Fail(ctx context.Context, c job.Claim, failure job.Failure) (*job.Job, error) {
+	verb := "fail"
+	if failure.Requeue {
+		verb = "requeue"
+	}
+	return f.say(ctx, word{verb: verb, claim: c, failure: failure})
+}
+
+func (f *fake) Beat(_ context.Context, b job.Beat) (job.BeatReply, error) {
+	f.mu.Lock()
+	f.beats = append(f.beats, b)
+	f.mu.Unlock()
+	if f.onBeat != nil {
+		return f.onBeat(b)
+	}
+	return job.BeatReply{Directive: "running"}, nil
+}
+
+func (f *fake) said() []word {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.words)
+}
+
+func (f *fake) beaten() []job.Beat {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.beats)
+}
+
+func (f *fake) asked() []job.FetchRequest {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.fetches)
+}
+
+// verbs is what was said, in short, in order.
+func verbs(ws []word) string {
+	out := ""
+	for _, w := range ws {
+		out += w.verb + " "
+	}
+	return out
+}
+
+// quietly are options that log nothing.
+func quietly() client.WorkerOptions {
+	return client.WorkerOptions{ID: "w1", Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
+}
+
+// bubble runs fn in virtual time with a worker that runs until fn returns. All
+// goroutines of the worker must end by then: synctest fails otherwise.
+func bubble(t *testing.T, f func() *fake, o client.WorkerOptions, handle func(*client.Worker), fn func(*fake, *running)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		fake := f()
+		w := client.NewWorker(fake, o)
+		handle(w)
+		ctx, cancel := context.WithCancel(t.Context())
+		r := &running{stop: cancel, done: make(chan error, 1)}
+		go func() { r.done <- w.Run(ctx) }()
+		synctest.Wait()
+		fn(fake, r)
+		cancel()
+		if !r.joined {
+			if err := <-r.done; err != nil {
+				t.Errorf("Run: %v", err)
+			}
+		}
+	})
+}
+
+// running is a worker under test.
+type running struct {
+	stop   func()
+	done   chan error
+	joined bool
+}
+
+// wait waits for Run to return.
+func (r *running) wait() error {
+	r.joined = true
+	return <-r.done
+}

@@ -1,0 +1,105 @@
+package client
+
+import (
+	"context"
+	"time"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// fetchAll fetches as many jobs as there are free slots, and starts an attempt
+// for each, until ctx ends or the server refuses.
+func (r *run) fetchAll(ctx context.Context) {
+	var backoff pauses
+	for {
+		n := r.claim(ctx)
+		if n == 0 {
+			return
+		}
+		began := time.Now()
+		jobs, err := r.svc.Fetch(ctx, job.FetchRequest{Queues: r.o.Queues, Count: n, Worker: r.o.ID,
+			Visibility: r.o.Visibility, Wait: r.o.Wait})
+		r.take(ctx, jobs, n)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && hopeless(err):
+			r.refused <- err
+			return
+		case err != nil:
+			if backoff.n == 0 {
+				r.log.Warn("fetch failed, will try again", "error", err)
+			}
+			if !sleep(ctx, backoff.next()) {
+				return
+			}
+			continue
+		case len(jobs) == 0 && time.Since(began) < r.o.Wait/2:
+			if !sleep(ctx, pollTime) {
+				return
+			}
+		}
+		if backoff.n > 0 {
+			r.log.Info("fetching again")
+			backoff = pauses{}
+		}
+	}
+}
+
+// hopeless reports whether a fetch would be refused for ever: what it asks is
+// wrong, or asked of the wrong server.
+func hopeless(err error) bool {
+	switch job.KindOf(err) {
+	case job.Malformed, job.Invalid, job.NotFound, job.NotAllowed, job.Forbidden, job.Unsupported:
+		return true
+	}
+	return false
+}
+
+// take starts the jobs that came for n slots, and frees the slots that are
+// left. What came too late, or unasked, is given back.
+func (r *run) take(ctx context.Context, jobs []*job.Job, n int) {
+	if ctx.Err() != nil {
+		r.giveBack(jobs)
+		r.release(n)
+		return
+	}
+	started := min(len(jobs), n)
+	for _, j := range jobs[:started] {
+		r.begin(j)
+	}
+	r.release(n - started)
+	r.giveBack(jobs[started:])
+}
+
+// begin starts an attempt. One of the same job that is still under way here has
+// lost its reservation, as there is a new one.
+func (r *run) begin(j *job.Job) {
+	for _, a := range r.running() {
+		if a.job.ID == j.ID {
+			r.end(a, ErrLeaseLost)
+		}
+	}
+	ctx, cancel := context.WithCancelCause(r.ctx)
+	a := &attempt{job: j, cancel: cancel, claim: job.Claim{ID: j.ID, Token: j.Lease.Token, Worker: r.o.ID}}
+	r.mu.Lock()
+	r.active[a] = true
+	r.mu.Unlock()
+	go r.attempt(ctx, a)
+}
+
+// giveBack returns jobs untouched. It tries once, and not for long: they come
+// back by themselves when their reservations end.
+func (r *run) giveBack(jobs []*job.Job) {
+	if len(jobs) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.reports, leaveTime)
+	defer cancel()
+	for _, j := range jobs {
+		claim := job.Claim{ID: j.ID, Token: j.Lease.Token, Worker: r.o.ID}
+		if _, err := r.svc.Fail(ctx, claim, job.Failure{Requeue: true}); err != nil {
+			r.log.Warn("job not given back, it waits for its reservation to end", "job_id", j.ID, "error", err)
+		}
+	}
+}

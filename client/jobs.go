@@ -1,0 +1,249 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/outrider-jobs/outrider/internal/wire"
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// Enqueue stores all envelopes or none; see [job.Enqueuer].
+//
+// On the wire an ID that is stored already is a Duplicate. The client then
+// reads the stored job, and when it has the same type and args, byte for byte,
+// answers with it and sends the rest again. That takes one request per envelope
+// that has an ID, and only in this case. Still all of the rest is stored or none.
+func (c *Client) Enqueue(ctx context.Context, es ...job.Envelope) ([]job.Receipt, error) {
+	es = slices.Clone(es)
+	for i := range es {
+		// The server would say the same; but only what is valid can be encoded.
+		if err := es[i].Validate(); err != nil {
+			return nil, atIndex(err, i, len(es))
+		}
+	}
+	b := batch{c: c, es: es, receipts: make([]job.Receipt, len(es))}
+	for i := range es {
+		b.open = append(b.open, i)
+	}
+	if err := b.send(ctx); err != nil {
+		return nil, err
+	}
+	for _, t := range b.twins {
+		b.receipts[t[0]] = job.Receipt{Job: b.receipts[t[1]].Job, Existing: true}
+	}
+	return b.receipts, nil
+}
+
+// batch is an Enqueue under way.
+type batch struct {
+	c        *Client
+	es       []job.Envelope
+	open     []int    // indices of the envelopes that have no receipt yet
+	twins    [][2]int // an envelope, and an earlier one with the same ID and content
+	receipts []job.Receipt
+}
+
+// send pushes what is open until all of it is stored. Each round after a
+// Duplicate has found at least one job stored, so the rounds come to an end.
+func (b *batch) send(ctx context.Context) error {
+	for len(b.open) > 0 {
+		err := b.push(ctx)
+		if err == nil {
+			return nil
+		}
+		err = b.original(err)
+		if job.KindOf(err) != job.Duplicate || !b.ours(err) {
+			return err
+		}
+		before := len(b.open)
+		if err := b.settle(ctx); err != nil {
+			return err
+		}
+		if len(b.open) == before {
+			return err
+		}
+	}
+	return nil
+}
+
+// push sends the open envelopes, alone or as a batch.
+func (b *batch) push(ctx context.Context) error {
+	if len(b.open) == 1 {
+		i := b.open[0]
+		body, err := b.c.do(ctx, call{method: http.MethodPost, path: "/jobs", body: wire.PushBody(&b.es[i])})
+		if err == nil {
+			b.receipts[i], err = wire.ReadReceipt(body)
+		}
+		return err
+	}
+	es := make([]job.Envelope, len(b.open))
+	for n, i := range b.open {
+		es[n] = b.es[i]
+	}
+	body, err := b.c.do(ctx, call{method: http.MethodPost, path: "/jobs/batch", body: wire.BatchBody(es)})
+	if err != nil {
+		return err
+	}
+	jobs, err := wire.ReadJobs(body)
+	if err == nil && len(jobs) != len(es) {
+		err = job.Errorf(job.Internal, "the server answered for %d jobs of %d", len(jobs), len(es))
+	}
+	if err != nil {
+		return err
+	}
+	for n, i := range b.open {
+		b.receipts[i] = job.Receipt{Job: jobs[n]}
+	}
+	return nil
+}
+
+// original is err with the caller's index instead of the place among the open envelopes.
+func (b *batch) original(err error) error {
+	n := 0
+	if len(b.open) > 1 {
+		var ok bool
+		if n, ok = indexOf(err); !ok || n >= len(b.open) {
+			return err
+		}
+	}
+	return atIndex(err, b.open[n], len(b.es))
+}
+
+// ours reports whether a Duplicate is about an ID that the caller gave, and not
+// about another job with the same unique key.
+func (b *batch) ours(err error) bool {
+	var e *job.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	id, _ := e.Details["existing_job_id"].(string)
+	for _, i := range b.open {
+		if id != "" && b.es[i].ID == job.ID(id) {
+			return true
+		}
+	}
+	return false
+}
+
+// settle gives a receipt to every open envelope whose job is stored already,
+// and sets those aside that come twice in this call. One that is stored with
+// another content makes the whole Enqueue a Duplicate.
+func (b *batch) settle(ctx context.Context) error {
+	var open []int
+	firsts := map[job.ID]int{}
+	for _, i := range b.open {
+		stored, err := b.stored(ctx, i)
+		if err != nil {
+			return err
+		}
+		if stored != nil {
+			b.receipts[i] = job.Receipt{Job: stored, Existing: true}
+			continue
+		}
+		id := b.es[i].ID
+		if first, again := firsts[id]; again && id != "" {
+			if !same(&b.es[i], &b.es[first]) {
+				return b.taken(&job.Job{Envelope: b.es[first]}, i)
+			}
+			b.twins = append(b.twins, [2]int{i, first})
+			continue
+		}
+		firsts[id] = i
+		open = append(open, i)
+	}
+	b.open = open
+	return nil
+}
+
+// stored is the stored job with the ID of envelope i, and nil if there is none.
+func (b *batch) stored(ctx context.Context, i int) (*job.Job, error) {
+	e := &b.es[i]
+	if e.ID == "" {
+		return nil, nil
+	}
+	j, err := b.c.Job(ctx, e.ID)
+	switch {
+	case err != nil && job.KindOf(err) == job.NotFound:
+		return nil, nil
+	case err == nil && !same(e, &j.Envelope):
+		return nil, b.taken(j, i)
+	}
+	return j, err
+}
+
+// same reports whether two envelopes of one ID ask for the same (see [job.Enqueuer]).
+func same(a, b *job.Envelope) bool { return a.Type == b.Type && bytes.Equal(a.Args, b.Args) }
+
+// taken is the Duplicate of an envelope whose ID is stored with another content.
+func (b *batch) taken(stored *job.Job, i int) error {
+	e := job.Errorf(job.Duplicate, "job %s exists already with another type or other args; choose another id", stored.ID)
+	e.Details = map[string]any{"existing_job_id": string(stored.ID)}
+	if stored.State != job.None {
+		e.Details["existing_job_state"] = string(stored.State)
+	}
+	return atIndex(e, i, len(b.es))
+}
+
+// atIndex adds to an error about one envelope of several which one it is.
+func atIndex(err error, i, of int) error {
+	var e *job.Error
+	if of == 1 || !errors.As(err, &e) {
+		return err
+	}
+	if e.Kind == job.Internal || e.Kind == job.Unavailable {
+		return err // not about the envelope
+	}
+	at := *e
+	at.Details = maps.Clone(e.Details)
+	if at.Details == nil {
+		at.Details = map[string]any{}
+	}
+	if _, told := at.Details["index"]; !told {
+		at.Message = "jobs[" + strconv.Itoa(i) + "]: " + at.Message
+	}
+	at.Details["index"] = i
+	return &at
+}
+
+// indexOf is the index that the server names in an error about a batch.
+func indexOf(err error) (int, bool) {
+	var e *job.Error
+	if !errors.As(err, &e) {
+		return 0, false
+	}
+	i, ok := e.Details["index"].(int)
+	return i, ok && i >= 0
+}
+
+// jobPath is the path of a job below a collection.
+func jobPath(collection string, id job.ID) string {
+	return collection + "/" + url.PathEscape(string(id))
+}
+
+// Job reads a job; see [job.Operator].
+func (c *Client) Job(ctx context.Context, id job.ID) (*job.Job, error) {
+	if err := named(id); err != nil {
+		return nil, err
+	}
+	body, err := c.do(ctx, call{method: http.MethodGet, path: jobPath("/jobs", id)})
+	if err != nil {
+		return nil, err
+	}
+	return wire.ReadJob(body)
+}
+
+// named is the NotFound for what cannot be the id of any job, such as an empty
+// one, whose path would lead elsewhere.
+func named(id job.ID) error {
+	if job.ValidID(string(id)) {
+		return nil
+	}
+	return wire.NoJob(string(id))
+}

@@ -1,0 +1,251 @@
+package wire
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// DecodeNack reads the body of a FAIL (contract §3.10, §2.7). The error object
+// is needed unless the job is given back with requeue, which beats all else.
+func DecodeNack(raw []byte) (c job.Claim, f job.Failure, err error) {
+	var failure json.RawMessage
+	err = object(raw, "", func(member string, v json.RawMessage) error {
+		if used, err := claim(&c, member, v); used {
+			return err
+		}
+		var err error
+		switch member {
+		case "error":
+			failure = v
+		case "requeue":
+			f.Requeue, err = boolean(v, member)
+		case "retry_after":
+			err = after(&f, v, member, pause)
+		case "delay_ms":
+			err = after(&f, v, member, millis)
+		}
+		return err
+	})
+	if err != nil {
+		return c, f, err
+	}
+	if err := named(c); err != nil {
+		return c, f, err
+	}
+	if !f.Requeue {
+		err = decodeFailure(failure, &f)
+	}
+	return c, f, err
+}
+
+// after sets the delay that the worker asks for.
+func after(f *job.Failure, v json.RawMessage, field string, read func(json.RawMessage, string) (time.Duration, error)) error {
+	d, err := read(v, field)
+	f.RetryAfter = &d
+	return err
+}
+
+// decodeFailure reads the error object of a FAIL.
+func decodeFailure(raw json.RawMessage, f *job.Failure) error {
+	if raw == nil {
+		return refuse("error", "is required: an object with a type, a message or a code")
+	}
+	if raw[0] != '{' {
+		return refuse("error", "must be an object"+got(raw))
+	}
+	said := false
+	err := job.Members(raw, func(member string, v json.RawMessage) (err error) {
+		if isNull(v) {
+			return nil
+		}
+		field := "error." + member
+		switch member {
+		case "type":
+			f.Type, err = text(v, field)
+			said = true
+		case "message":
+			f.Message, err = text(v, field)
+			said = true
+		case "code":
+			f.Code, err = text(v, field)
+			said = true
+		case "retryable":
+			var b bool
+			b, err = boolean(v, field)
+			f.Retryable = &b
+		case "details":
+			f.Details = details(v)
+		case "backtrace":
+			f.Backtrace, err = frames(v, field)
+		}
+		return err
+	})
+	if err == nil && !said {
+		err = refuse("error", "must have a type, a message or a code")
+	}
+	return err
+}
+
+// details is v as an object: some clients decode nothing else there.
+func details(v json.RawMessage) json.RawMessage {
+	if v[0] == '{' {
+		return v
+	}
+	b := append(make([]byte, 0, len(v)+10), `{"value":`...)
+	return append(append(b, v...), '}')
+}
+
+// frames reads a backtrace: strings, or one string of several lines.
+func frames(v json.RawMessage, field string) ([]string, error) {
+	if v[0] == '"' {
+		s, err := text(v, field)
+		return strings.Split(strings.TrimRight(s, "\n"), "\n"), err
+	}
+	var list []string
+	if v[0] != '[' || json.Unmarshal(v, &list) != nil {
+		return nil, refuse(field, "must be an array of strings, or a string")
+	}
+	return list, nil
+}
+
+// beat is what a heartbeat's body holds before the ids of its dialects are united.
+type beat struct {
+	job.Beat
+	ids    []string
+	tokens map[job.ID]string
+	count  int64
+}
+
+// DecodeBeat reads the body of a BEAT in every dialect of contract §3.11: the
+// jobs may be a list in active_jobs or active_job_ids, a single job_id, or the
+// members of leases, and active_jobs may be their number. Worker.BeatAt is left
+// to the server.
+func DecodeBeat(raw []byte) (job.Beat, error) {
+	var b beat
+	if err := object(raw, "", b.member); err != nil {
+		return job.Beat{}, err
+	}
+	if b.Worker.ID == "" {
+		return job.Beat{}, refuse("worker_id", "is required")
+	}
+	seen := make(map[string]bool, len(b.ids))
+	for _, id := range b.ids {
+		if !seen[id] {
+			seen[id] = true
+			b.Jobs = append(b.Jobs, job.Claim{ID: job.ID(id), Token: b.tokens[job.ID(id)], Worker: b.Worker.ID})
+		}
+	}
+	b.Worker.Active = max(int(b.count), len(b.Jobs))
+	return b.Beat, nil
+}
+
+func (b *beat) member(member string, v json.RawMessage) (err error) {
+	switch member {
+	case "worker_id":
+		b.Worker.ID, err = name(v, member)
+	case "active_jobs":
+		if v[0] != '[' {
+			b.count, err = natural(v, member, math.MaxInt32)
+			return err
+		}
+		return b.add(v, member)
+	case "active_job_ids":
+		return b.add(v, member)
+	case "job_id":
+		var id string
+		if id, err = name(v, member); id != "" {
+			b.ids = append(b.ids, id)
+		}
+	case "leases":
+		return b.leases(v)
+	case "visibility_timeout_ms":
+		b.Visibility, err = millis(v, member)
+	case "shutdown":
+		var down bool
+		if down, err = boolean(v, member); down {
+			b.Worker.State = "terminate"
+		}
+	case "state":
+		var s string
+		if s, err = name(v, member); b.Worker.State == "" {
+			b.Worker.State = s
+		}
+	default:
+		return b.about(member, v)
+	}
+	return err
+}
+
+// about reads what a worker tells of itself for people to read.
+func (b *beat) about(member string, v json.RawMessage) (err error) {
+	var n int64
+	var s string
+	switch member {
+	case "hostname":
+		b.Worker.Hostname, err = name(v, member)
+	case "version":
+		b.Worker.Version, err = name(v, member)
+	case "pid":
+		n, err = natural(v, member, math.MaxInt32)
+		b.Worker.PID = int(n)
+	case "concurrency":
+		n, err = natural(v, member, math.MaxInt32)
+		b.Worker.Concurrency = int(n)
+	case "queues":
+		b.Worker.Queues, err = names(v, member, MaxQueues)
+	case "labels":
+		b.Worker.Labels, err = labels(v)
+	case "started_at":
+		if s, err = text(v, member); err == nil {
+			b.Worker.StartedAt, err = instant(s, member)
+		}
+	}
+	return err
+}
+
+func (b *beat) add(v json.RawMessage, field string) error {
+	ids, err := names(v, field, job.MaxBatch)
+	b.ids = append(b.ids, ids...)
+	return err
+}
+
+func (b *beat) leases(v json.RawMessage) error {
+	if v[0] != '{' {
+		return refuse("leases", "must be an object of job ids and lease tokens"+got(v))
+	}
+	b.tokens = map[job.ID]string{}
+	return job.Members(v, func(id string, v json.RawMessage) error {
+		token, err := name(v, "leases")
+		b.ids = append(b.ids, id)
+		b.tokens[job.ID(id)] = token
+		return err
+	})
+}
+
+// labels reads an object of strings; other values keep their JSON text. Old
+// workers send a bare list.
+func labels(v json.RawMessage) (map[string]string, error) {
+	m := map[string]string{}
+	switch v[0] {
+	case '[':
+		list, err := names(v, "labels", MaxQueues)
+		for _, l := range list {
+			m[l] = ""
+		}
+		return m, err
+	case '{':
+		return m, job.Members(v, func(label string, v json.RawMessage) error {
+			if s, err := text(v, "labels"); err == nil {
+				m[label] = s
+			} else {
+				m[label] = string(v)
+			}
+			return nil
+		})
+	}
+	return nil, refuse("labels", "must be an object of strings"+got(v))
+}

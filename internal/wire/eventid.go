@@ -1,0 +1,72 @@
+package wire
+
+import (
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+const eventPrefix = "evt_"
+
+// EventID is the public name of an event (contract §3.18): "evt_" and a UUIDv7
+// that holds the event's time and its Seq. Names sort as the events do, and
+// nothing needs to be looked up to read one: see [ParseEventID].
+func EventID(e job.Event) string {
+	return string(AppendEventID(make([]byte, 0, 40), e))
+}
+
+// AppendEventID appends EventID(e).
+func AppendEventID(dst []byte, e job.Event) []byte {
+	seq := uint64(e.Seq)
+	return AppendUUID(append(dst, eventPrefix...), e.Time, uint16(seq>>62), seq)
+}
+
+// ParseEventID is the Seq in an event's name. What is no such name is Invalid,
+// with the field "after"; a bare Seq is taken too.
+func ParseEventID(s string) (seq int64, err error) {
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil && n >= 0 {
+		return n, nil
+	}
+	u, ok := strings.CutPrefix(s, eventPrefix)
+	if !ok || !job.ValidID(u) {
+		return 0, refuse("after", "must be the id of an event, such as evt_01970000-0000-7000-8000-00000000002a")
+	}
+	var b [16]byte
+	// ValidID has seen that all of it is hexadecimal.
+	_, _ = hex.Decode(b[:], []byte(u[:8]+u[9:13]+u[14:18]+u[19:23]+u[24:]))
+	high := uint64(b[6]&0x0f)<<8 | uint64(b[7])
+	low := uint64(b[8] & 0x3f)
+	for _, c := range b[9:] {
+		low = low<<8 | uint64(c)
+	}
+	if high > 1 {
+		return 0, refuse("after", "is not the id of an event of this server")
+	}
+	return int64(high<<62 | low), nil
+}
+
+// AppendUUID appends a UUIDv7 of the instant t, in milliseconds, the 12 bits a
+// and the 62 bits b (RFC 9562 §5.7), in lower case.
+func AppendUUID(dst []byte, t time.Time, a uint16, b uint64) []byte {
+	ms := uint64(t.UnixMilli())
+	var u [16]byte
+	for i := range 6 {
+		u[i] = byte(ms >> (40 - 8*i))
+	}
+	u[6], u[7] = 0x70|byte(a>>8)&0x0f, byte(a)
+	for i := range 8 {
+		u[8+i] = byte(b >> (56 - 8*i))
+	}
+	u[8] = 0x80 | u[8]&0x3f
+	for i, end := range [5]int{4, 6, 8, 10, 16} {
+		from := [5]int{0, 4, 6, 8, 10}[i]
+		if i > 0 {
+			dst = append(dst, '-')
+		}
+		dst = hex.AppendEncode(dst, u[from:end])
+	}
+	return dst
+}
