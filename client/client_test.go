@@ -210,7 +210,7 @@ func TestLists(t *testing.T) {
 		if err != nil || len(p.Jobs) != 2 || p.Total != 7 || p.Next != "" {
 			t.Errorf("Jobs: got %+v, %v", p, err)
 		}
-		p, err = c.Jobs(t.Context(), job.Filter{Dead: true, ErrorType: "E"})
+		p, err = c.Jobs(t.Context(), job.Filter{Dead: true, ErrorType: "E", Limit: 1})
 		if err != nil || len(p.Jobs) != 1 || !p.Jobs[0].Dead || p.Jobs[0].Extra != nil || p.Next != "c3" {
 			t.Errorf("dead Jobs: got %+v, %v", p, err)
 		}
