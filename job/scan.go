@@ -15,7 +15,7 @@ import (
 // Invalid for the depth, and says where.
 func CheckJSON(raw []byte) error {
 	if len(bytes.TrimSpace(raw)) == 0 {
-		return Errorf(Malformed, "the body is empty, a JSON object is needed")
+		return Errorf(Malformed, "the JSON is empty, an object is needed")
 	}
 	if !utf8.Valid(raw) {
 		i := 0
@@ -26,7 +26,7 @@ func CheckJSON(raw []byte) error {
 			}
 			i += n
 		}
-		return Errorf(Malformed, "the body is not valid UTF-8 at byte %d", i)
+		return Errorf(Malformed, "the JSON is not valid UTF-8 at byte %d", i)
 	}
 	if !json.Valid(raw) {
 		var v any
@@ -35,10 +35,10 @@ func CheckJSON(raw []byte) error {
 		if s, ok := err.(*json.SyntaxError); ok {
 			at = s.Offset
 		}
-		return Errorf(Malformed, "the body is not valid JSON at byte %d: %v", at, err)
+		return Errorf(Malformed, "the JSON is not valid at byte %d: %v", at, err)
 	}
 	if depth(raw) > MaxDepth {
-		return Errorf(Invalid, "the body is nested deeper than %d levels", MaxDepth)
+		return Errorf(Invalid, "the JSON is nested deeper than %d levels", MaxDepth)
 	}
 	return nil
 }

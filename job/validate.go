@@ -1,6 +1,7 @@
 package job
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"regexp"
@@ -53,17 +54,19 @@ func (e *Envelope) checkRaw() error {
 	for _, m := range []struct {
 		name  string
 		raw   json.RawMessage
+		field *json.RawMessage
 		first byte
 		what  string
-	}{{"args", e.Args, '[', "array"}, {"meta", e.Meta, '{', "object"}, {"retry", e.Retry, '{', "object"},
-		{"unique", e.Unique, '{', "object"}, {"extra", e.Extra, '{', "object"}} {
+	}{{"args", e.Args, &e.Args, '[', "array"}, {"meta", e.Meta, &e.Meta, '{', "object"}, {"retry", e.Retry, &e.Retry, '{', "object"},
+		{"unique", e.Unique, &e.Unique, '{', "object"}, {"extra", e.Extra, &e.Extra, '{', "object"}} {
 		if m.raw == nil && m.name != "args" {
 			continue
 		}
 		if err := CheckJSON(m.raw); err != nil {
 			return invalid(Invalid, m.name, "must be a JSON %s: %v", m.what, err)
 		}
-		if m.raw[0] != m.first {
+		*m.field = bytes.TrimSpace(m.raw)
+		if m.raw = *m.field; m.raw[0] != m.first {
 			return invalid(Invalid, m.name, "must be a JSON %s, got %s", m.what, kindOfJSON(m.raw))
 		}
 	}

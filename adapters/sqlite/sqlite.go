@@ -1,0 +1,90 @@
+// Package sqlite is the outbox in the SQL of SQLite 3.8 or later. It holds text
+// and imports no driver: a program brings the one it uses anyway.
+//
+// # The app's side
+//
+// Any driver and any pragmas will do. The database should be in WAL mode
+// (PRAGMA journal_mode=WAL, once; the file remembers it). A transaction that
+// reads before it writes should begin with BEGIN IMMEDIATE, as beside any other
+// writer: SQLite refuses to turn a read into a write once somebody else has
+// committed, whatever the busy timeout is.
+//
+// # The relay's side
+//
+// Open the relay's connections with [DSN].
+package sqlite
+
+import (
+	_ "embed"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/outrider-jobs/outrider/job"
+	"github.com/outrider-jobs/outrider/outbox"
+)
+
+// DefaultTable is the outbox table where no other name is given.
+const DefaultTable = "ojs_outbox"
+
+//go:embed outbox.sql
+var create string
+
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
+
+// Dialect is the outbox in a table of that name; empty is [DefaultTable]. Two
+// outboxes in one database need two names. A name other than a letter or an
+// underscore, and up to 62 letters, digits and underscores, is Invalid.
+func Dialect(table string) (outbox.Dialect, error) {
+	if table == "" {
+		table = DefaultTable
+	}
+	if !identifier.MatchString(table) || strings.HasPrefix(strings.ToLower(table), "sqlite_") {
+		return outbox.Dialect{}, job.Errorf(job.Invalid, "an outbox table is named with 1 to 63 letters, digits and underscores, not a digit first nor sqlite_, got %.80q", table)
+	}
+	named := func(sql string) string { return strings.ReplaceAll(sql, DefaultTable, table) }
+	return outbox.Dialect{
+		Name:     "sqlite",
+		Table:    table,
+		Create:   named(create),
+		Columns:  named(`SELECT name FROM pragma_table_info('ojs_outbox')`),
+		Identity: named(`SELECT value FROM ojs_outbox_identity`),
+		Insert:   named(`INSERT INTO ojs_outbox (job_id, job_type, job_args, job_options) VALUES (?, ?, ?, ?)`),
+		Pending:  named(pending),
+		Sent:     named(`UPDATE ojs_outbox SET status = 'sent', sent_at = ?, attempts = attempts + ?, error = NULL WHERE status = 'pending' AND id IN ({ids})`),
+		Parked:   named(`UPDATE ojs_outbox SET status = 'parked', error = ?, attempts = attempts + ? WHERE status = 'pending' AND id IN ({ids})`),
+		Later:    named(`UPDATE ojs_outbox SET next_try_at = ?, error = ?, attempts = attempts + ? WHERE status = 'pending' AND id IN ({ids})`),
+		Kept:     named(`SELECT id, status, CAST(ifnull(sent_at, 0) AS INTEGER) FROM ojs_outbox WHERE id > ? ORDER BY id LIMIT ?`),
+		Delete:   named(`DELETE FROM ojs_outbox WHERE status = 'sent' AND id IN ({ids})`),
+		Changed:  `PRAGMA data_version`,
+		Caution: outbox.Caution{
+			Query:  `PRAGMA journal_mode`,
+			Good:   "wal",
+			Advice: "the database is not in WAL mode, so the app and the relay wait for each other at every commit; run once: PRAGMA journal_mode=WAL",
+		},
+	}, nil
+}
+
+// pending reads as bytes what must come as it is, since SQLite's text functions
+// end at a NUL, and no more of it than is needed to see that it is too long. It
+// reads as integers what an app may have written as something else.
+const pending = `SELECT id, substr(CAST(job_id AS BLOB), 1, 64), substr(CAST(job_type AS BLOB), 1, 1024),
+  substr(CAST(job_args AS BLOB), 1, 1048577), substr(CAST(job_options AS BLOB), 1, 1048577),
+  CASE typeof(created_at) WHEN 'integer' THEN created_at ELSE 0 END, CAST(attempts AS INTEGER)
+FROM ojs_outbox WHERE status = 'pending' AND CAST(next_try_at AS INTEGER) <= ?{skip} ORDER BY id LIMIT ?`
+
+// DSN is the address of an app's database file for the relay's connections, in
+// the form of the driver modernc.org/sqlite. Like any DSN of SQLite it makes the
+// file if there is none.
+//
+//   - busy_timeout: the relay waits up to 5 s for the app, never the other way round
+//   - synchronous NORMAL and no checkpoints: in WAL mode the relay's commits
+//     never wait for the disk while they keep the app from writing. A power cut
+//     can lose marks, and the rows are sent again, which adds nothing. The app's
+//     own commits are as durable as the app has chosen, and carry the relay's.
+func DSN(path string) string {
+	q := url.Values{"_pragma": {"busy_timeout(5000)", "synchronous(NORMAL)", "wal_autocheckpoint(0)"}, "_txlock": {"immediate"}}
+	// SQLite reads the path of a URI with %-escapes; ?, # and % would end or change it.
+	escaped := strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(path)
+	return "file:" + escaped + "?" + q.Encode()
+}

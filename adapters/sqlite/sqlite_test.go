@@ -1,0 +1,123 @@
+package sqlite_test
+
+import (
+	"database/sql"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	_ "modernc.org/sqlite"
+
+	"github.com/outrider-jobs/outrider/adapters/sqlite"
+	"github.com/outrider-jobs/outrider/job"
+	"github.com/outrider-jobs/outrider/outbox"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// TestTheSQL is all of the dialect under another name, compared whole: no
+// statement may speak of ojs_outbox any more.
+func TestTheSQL(t *testing.T) {
+	d, err := sqlite.Dialect("shop_jobs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, s := range []struct{ name, sql string }{{"Create", d.Create}, {"Columns", d.Columns}, {"Identity", d.Identity},
+		{"Insert", d.Insert}, {"Pending", d.Pending}, {"Sent", d.Sent}, {"Parked", d.Parked}, {"Later", d.Later},
+		{"Kept", d.Kept}, {"Delete", d.Delete}, {"Changed", d.Changed}} {
+		fmt.Fprintf(&b, "== %s\n%s\n", s.name, strings.TrimSpace(s.sql))
+	}
+	got, file := b.String(), filepath.Join("testdata", "shop_jobs.sql")
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("the SQL has changed; see the diff of go test -update. got\n%s", got)
+	}
+	if strings.Contains(got, "ojs_outbox") {
+		t.Error("a statement keeps the default name")
+	}
+}
+
+func TestNames(t *testing.T) {
+	for _, name := range []string{"", "a", "_a1", "Jobs", strings.Repeat("a", 63)} {
+		if d, err := sqlite.Dialect(name); err != nil || name != "" && d.Table != name {
+			t.Errorf("%q: got table %q and %v", name, d.Table, err)
+		}
+	}
+	for _, name := range []string{"1a", "a b", "a;b", `a"`, "a.b", "ä", "sqlite_x", strings.Repeat("a", 64)} {
+		if _, err := sqlite.Dialect(name); job.KindOf(err) != job.Invalid || err == nil {
+			t.Errorf("%q: got %v, want Invalid", name, err)
+		}
+	}
+}
+
+func open(t *testing.T, path string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", sqlite.DSN(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+func TestDSN(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a shop? 100%#1.db")
+	db := open(t, path)
+	for pragma, want := range map[string]string{"busy_timeout": "5000", "synchronous": "1", "wal_autocheckpoint": "0"} {
+		var got string
+		if err := db.QueryRow("PRAGMA " + pragma).Scan(&got); err != nil || got != want {
+			t.Errorf("%s: got %s and %v, want %s", pragma, got, err, want)
+		}
+	}
+	if _, err := db.Exec("CREATE TABLE t (x)"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestThePlan: what the relay asks all the time reads pending rows only, in
+// order, and what it writes goes by the primary key.
+func TestThePlan(t *testing.T) {
+	db := open(t, filepath.Join(t.TempDir(), "shop.db"))
+	d, err := sqlite.Dialect("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := outbox.Init(t.Context(), db, d); err != nil {
+		t.Fatal(err)
+	}
+	fill := strings.NewReplacer("{skip}", " AND NOT (id BETWEEN 3 AND 9)", "{ids}", "1,2").Replace
+	for stmt, want := range map[string]string{
+		d.Pending: "SCAN ojs_outbox USING INDEX ojs_outbox_pending",
+		d.Sent:    "SEARCH ojs_outbox USING INTEGER PRIMARY KEY (rowid=?)",
+		d.Parked:  "SEARCH ojs_outbox USING INTEGER PRIMARY KEY (rowid=?)",
+		d.Later:   "SEARCH ojs_outbox USING INTEGER PRIMARY KEY (rowid=?)",
+		d.Delete:  "SEARCH ojs_outbox USING INTEGER PRIMARY KEY (rowid=?)",
+		d.Kept:    "SEARCH ojs_outbox USING INTEGER PRIMARY KEY (rowid>?)",
+	} {
+		args := make([]any, strings.Count(stmt, "?"))
+		var a, b, c int
+		var got string
+		if err := db.QueryRow("EXPLAIN QUERY PLAN "+fill(stmt), args...).Scan(&a, &b, &c, &got); err != nil || got != want {
+			t.Errorf("%s\n got %q, %v\nwant %q", stmt, got, err, want)
+		}
+	}
+}

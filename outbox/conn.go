@@ -1,0 +1,126 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// open makes sure of the connection and of what is kept on it: a number such as
+// SQLite's data_version means something only to the connection that asks.
+func (r *Relay) open(ctx context.Context) error {
+	if r.conn != nil {
+		return nil
+	}
+	conn, err := r.db.Conn(ctx)
+	if err != nil {
+		return job.Errorf(job.Unavailable, "outbox %s: open the database: %w", r.o.Name, err)
+	}
+	r.conn = conn
+	if r.of == "" {
+		if r.of, err = identity(ctx, conn, r.d); err != nil {
+			return r.failed(ctx, "read the identity of", err)
+		}
+	}
+	if r.d.Changed != "" {
+		if r.changed, err = conn.PrepareContext(ctx, r.d.Changed); err != nil {
+			return r.failed(ctx, "look for commits", err)
+		}
+		r.version = -1 // the first answer is always a change
+	}
+	return r.caution(ctx)
+}
+
+// caution warns once of a database that makes the relay a burden to the app.
+func (r *Relay) caution(ctx context.Context) error {
+	c := r.d.Caution
+	if r.warned || c.Query == "" {
+		return nil
+	}
+	var is string
+	if err := r.conn.QueryRowContext(ctx, c.Query).Scan(&is); err != nil {
+		return r.failed(ctx, "look at the mode of", err)
+	}
+	r.warned = true
+	if is != c.Good {
+		r.o.Log.Warn("outbox: "+c.Advice, "outbox", r.o.Name, "is", is)
+	}
+	return nil
+}
+
+// drop gives the connection back. Errors of closing it change nothing.
+func (r *Relay) drop() {
+	if r.changed != nil {
+		_ = r.changed.Close()
+		r.changed = nil
+	}
+	if r.conn != nil {
+		_ = r.conn.Close()
+		r.conn = nil
+	}
+}
+
+// failed is an error of the database, said as well as possible: a table that is
+// gone is told with the command that makes it. The connection is not trusted again.
+func (r *Relay) failed(ctx context.Context, doing string, err error) error {
+	r.drop()
+	if ctx.Err() == nil {
+		if why := Check(ctx, r.db, r.d); why != nil && job.KindOf(why) != job.Unavailable {
+			r.of = "" // a table that is made anew has another identity
+			return job.Errorf(job.Unavailable, "outbox %s: %w", r.o.Name, why)
+		}
+	}
+	return job.Errorf(job.Unavailable, "outbox %s: %s the table %s: %w", r.o.Name, doing, r.d.Table, err)
+}
+
+// each calls fn for the rows of a query until it says no. The rows are closed
+// when it returns: a connection cannot be dropped before that.
+func (r *Relay) each(ctx context.Context, fn func(*sql.Rows) (more bool, err error), query string, args ...any) error {
+	rows, err := r.conn.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close() // Err tells of what matters
+	for rows.Next() {
+		if more, err := fn(rows); err != nil || !more {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// trouble is a database or a job server that does not answer.
+type trouble struct {
+	tries   int
+	refused int // of tries, how often the job server did not take the batch
+	since   time.Time
+	until   time.Time // nothing is tried before
+}
+
+// stumble backs off after an error, logs the first of a row, and returns how
+// long to wait: 100 ms, doubled at each error up to 10 s, less up to a half by chance.
+func (r *Relay) stumble(err error) time.Duration {
+	t, now := &r.trouble, r.o.Now()
+	if t.tries == 0 {
+		t.since = now
+		r.o.Log.Warn("outbox: the relay has stopped and tries again by itself; no row is lost",
+			"outbox", r.o.Name, "error", err)
+	}
+	wait := min(minBackoff<<min(t.tries, 10), maxBackoff)
+	wait -= time.Duration(r.rand() * float64(wait/2))
+	t.tries++
+	t.until = now.Add(wait)
+	r.more = false
+	return wait
+}
+
+// recover ends the trouble, if there was any.
+func (r *Relay) recover() {
+	if t := r.trouble; t.tries > 0 {
+		r.o.Log.Info("outbox: the relay works again", "outbox", r.o.Name,
+			"tries", t.tries, "after", r.o.Now().Sub(t.since).Round(time.Millisecond))
+	}
+	r.trouble = trouble{}
+}

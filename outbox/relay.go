@@ -1,0 +1,266 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// RelayOptions are how a relay works. The zero value is right for most.
+type RelayOptions struct {
+	// Name is the outbox in logs and errors, never a DSN with a password. Empty is the table's name.
+	Name string
+	// Batch is how many rows are handed over in one call, 1 to job.MaxBatch. 0 is 200.
+	Batch int
+	// Busy and Idle are how often the relay asks whether there was a commit:
+	// soon after one, and when there has been none for seconds. 0 is 2 ms and 40 ms.
+	Busy, Idle time.Duration
+	// Keep is how long a row stays after it was sent. 0 is an hour; less than 0 is not at all.
+	Keep time.Duration
+	// Log takes what an operator should know. Nil is slog.Default.
+	Log *slog.Logger
+	// Now is the clock of sent_at and next_try_at. Nil is time.Now.
+	Now func() time.Time
+	// OnRelay is told of each batch after the job server has it and before its
+	// rows are marked. It is called by the goroutine of Run or Step and must
+	// neither block nor use the relay.
+	OnRelay func([]Relayed)
+}
+
+// Relayed is a row that has become a job.
+type Relayed struct {
+	Row      int64
+	Job      job.ID
+	Existing bool      // it was sent before: the job was there already
+	Written  time.Time // the row's created_at
+	At       time.Time // when the job server answered
+}
+
+// Paces that nobody has needed to set.
+const (
+	defaultBatch = 200
+	maxBytes     = 4 << 20                // of rows in one call
+	relax        = 400                    // the wait for the next question is this part of the time since the last commit
+	lookAnyway   = time.Second            // the longest time between two looks for rows
+	quiet        = 20 * time.Millisecond  // without a commit: the app is not writing
+	markAfter    = 500 * time.Millisecond // the longest time a settled row stays unmarked
+	markFull     = 1000                   // settled rows that are marked whatever the app does
+	minBackoff   = 100 * time.Millisecond
+	maxBackoff   = 10 * time.Second
+	closing      = 5 * time.Second // for the last marks when Run ends
+)
+
+// Relay takes the rows of one outbox to a job server. Any number of relays may
+// work on one outbox, in any number of processes: each job is made once. The
+// rows of a batch go in the order of their ids; two relays keep no order between
+// them.
+//
+// It uses one connection of its db, and starts no goroutine.
+type Relay struct {
+	db   *sql.DB
+	d    Dialect
+	to   job.Enqueuer
+	o    RelayOptions
+	rand func() float64 // in [0,1)
+	poke chan struct{}
+
+	mu      sync.Mutex // one turn at a time; guards all below
+	conn    *sql.Conn  // nil until it is needed, and after an error
+	changed *sql.Stmt  // nil where the dialect has none
+	version int64      // the last answer of changed
+	of      string     // identity of the outbox, once read
+	warned  bool       // Caution has been looked at
+	settled []fate     // rows whose fate is known and not yet written
+	oldest  time.Time  // when the first of settled came
+	heard   time.Time  // when the last commit of another was noticed
+	looked  time.Time  // when rows were last looked for
+	more    bool       // the last batch was full
+	swept   sweep
+	trouble trouble
+}
+
+// NewRelay returns a relay from the outbox in db to a job server: a client, a
+// sidecar in this process, or anything else that takes an id once. It touches
+// neither. The connections of db should be opened as the dialect's adapter
+// says, so that the relay does not get in the app's way.
+func NewRelay(db *sql.DB, d Dialect, to job.Enqueuer, opts RelayOptions) *Relay {
+	o := opts
+	if o.Name == "" {
+		o.Name = d.Table
+	}
+	if o.Batch <= 0 {
+		o.Batch = defaultBatch
+	}
+	o.Batch = min(o.Batch, job.MaxBatch)
+	if o.Busy <= 0 {
+		o.Busy = 2 * time.Millisecond
+	}
+	if o.Idle <= 0 {
+		o.Idle = 40 * time.Millisecond
+	}
+	if o.Keep == 0 {
+		o.Keep = time.Hour
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Relay{db: db, d: d, to: to, o: o, rand: rand.Float64, poke: make(chan struct{}, 1)}
+}
+
+// Poke tells the relay that there may be a row now, and returns at once. Nobody
+// needs to: it saves the few milliseconds until the relay sees the commit itself.
+func (r *Relay) Poke() {
+	select {
+	case r.poke <- struct{}{}:
+	default: // it is told already
+	}
+}
+
+// Run relays until ctx ends, then marks what it has sent and returns nil. The
+// only error is at the start: an outbox that [Check] refuses. Everything later,
+// a database or a job server that does not answer, is logged once when it
+// begins and once when it ends, and tried again after 100 ms to 10 s.
+//
+// It must not be called twice at the same time.
+func (r *Relay) Run(ctx context.Context) error {
+	if err := r.start(ctx); err != nil {
+		return err
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	poked := true // the first turn looks for rows in any case
+	for {
+		select {
+		case <-ctx.Done():
+			return r.stop(context.WithoutCancel(ctx))
+		case <-r.poke:
+			poked = true
+		case <-timer.C:
+		}
+		wait := r.turn(ctx, poked)
+		poked = false
+		timer.Reset(wait)
+	}
+}
+
+// start checks the outbox. A database that does not answer yet is no error.
+func (r *Relay) start(ctx context.Context) error {
+	err := Check(ctx, r.db, r.d)
+	if err == nil || ctx.Err() != nil {
+		return nil
+	}
+	if job.KindOf(err) == job.Unavailable {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.stumble(err)
+		return nil
+	}
+	return job.Errorf(job.KindOf(err), "outbox %s: %w", r.o.Name, err)
+}
+
+// stop writes what is known and gives the connection back.
+func (r *Relay) stop(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, closing)
+	defer cancel()
+	if err := r.mark(ctx, len(r.settled)); err != nil {
+		r.o.Log.Warn("outbox: some rows that were sent are not marked; they will be sent again, which adds nothing",
+			"outbox", r.o.Name, "rows", len(r.settled), "error", err)
+	}
+	r.drop()
+	return nil
+}
+
+// Step relays one batch of rows that are pending now, marks them, and returns
+// how many it has settled: sent, parked or put off. It is Run's work without
+// its pace, for tests and for programs with a clock of their own. Errors are
+// Unavailable, or what the job server answered.
+func (r *Relay) Step(ctx context.Context) (n int, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer r.drop()
+	if err := r.mark(ctx, len(r.settled)); err != nil {
+		return 0, err
+	}
+	err = r.send(ctx)
+	n = len(r.settled)
+	if merr := r.mark(ctx, n); err == nil {
+		err = merr
+	}
+	return n, err
+}
+
+// turn does what is due now, and returns how long nothing will be.
+func (r *Relay) turn(ctx context.Context, poked bool) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if wait := r.trouble.until.Sub(r.o.Now()); wait > 0 {
+		return wait
+	}
+	if err := r.work(ctx, poked); err != nil {
+		if ctx.Err() != nil {
+			return 0
+		}
+		return r.stumble(err)
+	}
+	if r.more {
+		return 0
+	}
+	// The longer there was no commit, the rarer the question: waking a process up
+	// costs more than the question itself.
+	return min(max(r.o.Now().Sub(r.heard)/relax, r.o.Busy), max(r.o.Idle, r.o.Busy))
+}
+
+func (r *Relay) work(ctx context.Context, poked bool) error {
+	commit, err := r.listen(ctx)
+	if err != nil {
+		return err
+	}
+	now := r.o.Now()
+	if commit {
+		r.heard = now
+	}
+	// Marks come first: the moment after a commit is the app's quietest.
+	if err := r.tidy(ctx, now); err != nil {
+		return err
+	}
+	again := r.more || r.trouble.tries > 0
+	if !commit && !poked && !again && now.Sub(r.looked) < lookAnyway {
+		return nil
+	}
+	r.looked = now
+	if err := r.send(ctx); err != nil {
+		return err
+	}
+	r.recover()
+	return nil
+}
+
+// listen reports whether another connection has committed since the last call.
+func (r *Relay) listen(ctx context.Context) (bool, error) {
+	if err := r.open(ctx); err != nil {
+		return false, err
+	}
+	if r.changed == nil {
+		return true, nil
+	}
+	// Without a context that can end the driver needs no goroutine for it.
+	var v int64
+	if err := r.changed.QueryRowContext(context.WithoutCancel(ctx)).Scan(&v); err != nil {
+		return false, r.failed(ctx, "look for commits", err)
+	}
+	if v == r.version {
+		return false, nil
+	}
+	r.version = v
+	return true, nil
+}

@@ -1,0 +1,70 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"time"
+)
+
+// sweep deletes rows that were sent long ago: some hundred at a time, by the
+// primary key, so that no second index must be kept under the app's writes.
+// It walks from the lowest id to the first row whose sending is not yet old, and
+// passes rows that are parked or wait; now and then it begins anew, as such a row
+// may have been sent since. Nothing depends on where it stands.
+type sweep struct {
+	next  time.Time // nothing is deleted before
+	began time.Time // when it last began at the lowest id
+	after int64     // ids up to here are done
+}
+
+const (
+	sweepEvery = 10 * time.Second
+	sweepSize  = 64
+)
+
+func (r *Relay) sweep(ctx context.Context, now time.Time) error {
+	s := &r.swept
+	if now.Before(s.next) {
+		return nil
+	}
+	if now.Sub(s.began) >= max(r.o.Keep, time.Minute) {
+		s.began, s.after = now, 0
+	}
+	old, done, err := r.old(ctx, now.Add(-max(r.o.Keep, 0)).UnixMilli())
+	if err != nil {
+		return err
+	}
+	if len(old) > 0 {
+		if err := r.exec(ctx, "delete old rows of", fill(r.d.Delete, "{ids}", idsOf(old))); err != nil {
+			return err
+		}
+	}
+	if done {
+		s.next = now.Add(sweepEvery)
+	}
+	return nil
+}
+
+// old are the next rows that were sent before a time, and whether there are no more.
+func (r *Relay) old(ctx context.Context, before int64) (old []fate, done bool, err error) {
+	n := 0
+	err = r.each(ctx, func(rows *sql.Rows) (bool, error) {
+		var id, at int64
+		var status string
+		if err := rows.Scan(&id, &status, &at); err != nil {
+			return false, err
+		}
+		if status == "sent" {
+			if at > before {
+				return false, nil
+			}
+			old = append(old, fate{row: id})
+		}
+		r.swept.after, n = id, n+1
+		return true, nil
+	}, r.d.Kept, r.swept.after, sweepSize)
+	if err != nil {
+		return nil, false, r.failed(ctx, "look for old rows in", err)
+	}
+	return old, n < sweepSize, nil
+}
