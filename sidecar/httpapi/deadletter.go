@@ -1,0 +1,99 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/outrider-jobs/outrider/internal/wire"
+	"github.com/outrider-jobs/outrider/job"
+)
+
+func (a *api) deadLetters(g *echo.Group) {
+	get(g, "/dead-letter", a.deadList)
+	get(g, "/dead-letter/stats", a.deadStats)
+	get(g, "/dead-letter/:id", a.deadInfo)
+	g.POST("/dead-letter/:id/retry", a.revive)
+	g.DELETE("/dead-letter/:id", a.deleteDead)
+}
+
+// deadList shows a page of dead letters, the newest first (contract §3.14).
+func (a *api) deadList(c echo.Context) error {
+	q, err := query(c)
+	if err != nil {
+		return err
+	}
+	f, p, err := wire.DecodeDeadFilter(q)
+	if err != nil {
+		return err
+	}
+	page, err := a.svc.Jobs(c.Request().Context(), f)
+	if err != nil {
+		return err
+	}
+	b := buffer()
+	*b = wire.AppendJobs(*b, page, p, true)
+	return send(c, http.StatusOK, b)
+}
+
+func (a *api) deadStats(c echo.Context) error {
+	s, err := a.svc.DeadStats(c.Request().Context())
+	if err != nil {
+		return err
+	}
+	b := buffer()
+	*b = wire.AppendDeadStats(*b, s)
+	return send(c, http.StatusOK, b)
+}
+
+// deadInfo shows one dead letter; any other job is NotFound here.
+func (a *api) deadInfo(c echo.Context) error {
+	id, err := jobID(c)
+	if err != nil {
+		return err
+	}
+	j, err := a.svc.Job(c.Request().Context(), id)
+	if err != nil {
+		return err
+	}
+	if !j.Dead {
+		e := job.Errorf(job.NotFound, "job %s is not in the dead letter queue", id)
+		e.Details = map[string]any{"resource_type": "dead_letter", "resource_id": string(id)}
+		return e
+	}
+	b := buffer()
+	*b = wire.AppendJob(*b, j, wire.Extras{Error: true})
+	return send(c, http.StatusOK, b)
+}
+
+// revive takes a dead letter back into its queue (contract §3.14).
+func (a *api) revive(c echo.Context) error {
+	id, err := jobID(c)
+	if err != nil {
+		return err
+	}
+	raw, err := body(c, job.MaxJobBytes)
+	if err != nil {
+		return err
+	}
+	if err := wire.DecodeRevive(raw); err != nil {
+		return err
+	}
+	return a.changed(c, wire.Extras{Revived: true}, func(ctx context.Context) (job.Change, error) {
+		return a.svc.Revive(ctx, id)
+	})
+}
+
+func (a *api) deleteDead(c echo.Context) error {
+	id, err := jobID(c)
+	if err != nil {
+		return err
+	}
+	if err := a.svc.DeleteDead(c.Request().Context(), id); err != nil {
+		return err
+	}
+	b := buffer()
+	*b = wire.AppendDeleted(*b, id)
+	return send(c, http.StatusOK, b)
+}

@@ -1,0 +1,32 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/outrider-jobs/outrider/internal/wire"
+)
+
+func (a *api) events(g *echo.Group) {
+	get(g, "/events", a.eventLog)
+}
+
+// eventLog shows a page of events, the oldest first (contract §3.18).
+func (a *api) eventLog(c echo.Context) error {
+	q, err := query(c)
+	if err != nil {
+		return err
+	}
+	f, p, err := wire.DecodeEventFilter(q)
+	if err != nil {
+		return err
+	}
+	es, err := a.svc.Events(c.Request().Context(), f)
+	if err != nil {
+		return err
+	}
+	b := buffer()
+	*b = wire.AppendEvents(*b, es, p)
+	return send(c, http.StatusOK, b)
+}

@@ -1,0 +1,239 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/outrider-jobs/outrider/internal/wire"
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// Canonical header names, for reading and writing the map without a conversion.
+const (
+	headerVersion   = "Ojs-Version"
+	headerRequestID = "X-Request-Id"
+)
+
+// firstRead is how much is set aside for a body before any of it has come.
+const firstRead = 1 << 20
+
+// body reads a request's body, at most limit bytes. The slice is of its own and
+// may be kept: a job points into it. A longer body is TooLarge, told from its
+// Content-Length where there is one, before anything is read (contract §1.8).
+func body(c echo.Context, limit int64) ([]byte, error) {
+	r := c.Request()
+	if r.ContentLength == 0 || r.Body == nil {
+		return nil, nil
+	}
+	if err := readable(r); err != nil {
+		return nil, err
+	}
+	if r.ContentLength > limit {
+		return nil, tooLarge(c, r.ContentLength, limit)
+	}
+	size := r.ContentLength
+	if size < 0 {
+		size = limit + 1 // one more byte tells a body that is too long
+	}
+	raw, err := read(r.Body, size, r.ContentLength >= 0)
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(raw)) > limit {
+		return nil, tooLarge(c, -1, limit)
+	}
+	return raw, nil
+}
+
+// read reads up to size bytes; exact means that fewer are an error. Memory is
+// taken as the bytes come, so that a length that was only claimed costs little.
+func read(r io.Reader, size int64, exact bool) ([]byte, error) {
+	start := size
+	if !exact {
+		start = 4 << 10
+	}
+	buf := make([]byte, 0, min(start, size, firstRead))
+	for int64(len(buf)) < size {
+		if len(buf) == cap(buf) {
+			grown := make([]byte, len(buf), min(2*int64(cap(buf)), size))
+			copy(grown, buf)
+			buf = grown
+		}
+		n, err := r.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, job.Errorf(job.Malformed, "the body broke off after %d bytes: %w", len(buf), err)
+		}
+	}
+	if exact && int64(len(buf)) < size {
+		return nil, job.Errorf(job.Malformed, "the body ended after %d of %d bytes", len(buf), size)
+	}
+	return buf, nil
+}
+
+// tooLarge refuses a body and gives up the connection, as the rest of the body
+// is still on its way. size is negative where nobody knows it.
+func tooLarge(c echo.Context, size, limit int64) error {
+	c.Response().Header().Set("Connection", "close")
+	e := job.Errorf(job.TooLarge, "the body is larger than %d bytes", limit)
+	e.Details = map[string]any{"limit": limit}
+	if size >= 0 {
+		e.Details["size"] = size
+	}
+	return e
+}
+
+// readable checks what the headers say of a body: JSON, or nothing, on a verb
+// that needs one (contract §1.2), and not compressed.
+func readable(r *http.Request) error {
+	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		e := job.Errorf(job.Unsupported, "Content-Encoding %.40q is not supported, send the body as it is", coding)
+		e.Details = map[string]any{"received": coding, "supported": []string{"identity"}}
+		return e
+	}
+	sent := r.Header.Get("Content-Type")
+	if sent == "" || r.Method != http.MethodPost {
+		return nil
+	}
+	media, _, _ := strings.Cut(sent, ";")
+	media = strings.TrimSpace(media)
+	if strings.EqualFold(media, wire.MediaType) || strings.EqualFold(media, "application/json") {
+		return nil
+	}
+	e := job.Errorf(job.Invalid, "Content-Type must be %s or application/json, got %.80q", wire.MediaType, sent)
+	e.Details = map[string]any{"received": sent}
+	return e
+}
+
+// query is the request's query; one that cannot be read is Invalid.
+func query(c echo.Context) (url.Values, error) {
+	q, err := url.ParseQuery(c.Request().URL.RawQuery)
+	if err != nil {
+		return nil, job.Errorf(job.Invalid, "the query is not well formed: %w", err)
+	}
+	return q, nil
+}
+
+// param is a path parameter, decoded. One that cannot be decoded is returned as
+// it is: it names nothing.
+func param(c echo.Context, name string) string {
+	v := c.Param(name)
+	if c.Request().URL.RawPath != "" {
+		if s, err := url.PathUnescape(v); err == nil {
+			return s
+		}
+	}
+	return v
+}
+
+// jobID is the path parameter "id". Text that is no id is NotFound, as an
+// unknown id is (contract §3.4).
+func jobID(c echo.Context) (job.ID, error) {
+	id := param(c, "id")
+	if !job.ValidID(id) {
+		return "", wire.NoJob(id)
+	}
+	return job.ID(id), nil
+}
+
+func profile(c echo.Context) wire.Profile {
+	p, _ := wire.ProfileOf(c.Request().Header.Get(headerVersion)) // enter has refused other versions
+	return p
+}
+
+// buffers holds bodies of answers. A very long one is not kept.
+var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
+
+const keepBuffer = 256 << 10
+
+func buffer() *[]byte { return buffers.Get().(*[]byte) }
+
+// send answers with b, which must come from buffer, and takes it back.
+func send(c echo.Context, status int, b *[]byte) error {
+	err := write(c, status, *b)
+	if cap(*b) <= keepBuffer {
+		*b = (*b)[:0]
+		buffers.Put(b)
+	}
+	return err
+}
+
+func write(c echo.Context, status int, b []byte) error {
+	w := c.Response()
+	w.Header()["Content-Length"] = []string{strconv.Itoa(len(b))}
+	w.WriteHeader(status)
+	if c.Request().Method == http.MethodHead {
+		return nil
+	}
+	_, err := w.Writer.Write(b)
+	return err
+}
+
+// fail is the single exit for errors. Only what is Internal is logged, with its
+// cause; the caller gets the request id to find it by.
+func (a *api) fail(err error, c echo.Context) {
+	w := c.Response()
+	if w.Committed {
+		return // the answer was on its way: nobody is left to tell
+	}
+	var he *echo.HTTPError
+	if errors.As(err, &he) {
+		err = routeError(he)
+	}
+	if gone := c.Request().Context().Err(); gone != nil && errors.Is(err, gone) {
+		err = job.Errorf(job.Unavailable, "the caller has gone: %w", gone)
+	}
+	id := w.Header().Get(headerRequestID)
+	if job.KindOf(err) == job.Internal && err != error(errPanicked) {
+		a.Log.LogAttrs(c.Request().Context(), slog.LevelError, "request failed",
+			slog.String("request_id", id), slog.String("method", c.Request().Method), slog.String("route", c.Path()),
+			slog.String("error", err.Error()), slog.Any("cause", errors.Unwrap(err)))
+	}
+	status, b := wire.EncodeError(err, id)
+	if status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	_ = write(c, status, b) // the caller has gone; there is no second way to say so
+}
+
+// routeError translates what the router says: no such path, or no such verb on it.
+func routeError(he *echo.HTTPError) error {
+	switch he.Code {
+	case http.StatusNotFound:
+		return job.Errorf(job.NotFound, "there is nothing at this path")
+	case http.StatusMethodNotAllowed:
+		return job.Errorf(job.NotAllowed, "this path does not know the method")
+	}
+	return job.Errorf(job.Internal, "router: %w", he)
+}
+
+// errPanicked stands for a panic that is in the log already.
+var errPanicked = job.Errorf(job.Internal, "a handler panicked")
+
+// rescue turns a panic into an Internal error, with the stack in the log.
+func (a *api) rescue(c echo.Context, err *error) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if p == http.ErrAbortHandler {
+		panic(p) // net/http's own way to drop a connection
+	}
+	a.Log.LogAttrs(c.Request().Context(), slog.LevelError, "handler panicked",
+		slog.String("request_id", c.Response().Header().Get(headerRequestID)),
+		slog.String("route", c.Path()), slog.String("panic", fmt.Sprint(p)), slog.String("stack", string(debug.Stack())))
+	*err = errPanicked
+}

@@ -1,0 +1,168 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// fake is a job.Service made of functions. A nil function answers with the zero value.
+type fake struct {
+	calls      atomic.Int64 // of any method
+	enqueue    func(context.Context, ...job.Envelope) ([]job.Receipt, error)
+	fetch      func(context.Context, job.FetchRequest) ([]*job.Job, error)
+	ack        func(context.Context, job.Claim, json.RawMessage) (*job.Job, error)
+	fail       func(context.Context, job.Claim, job.Failure) (*job.Job, error)
+	beat       func(context.Context, job.Beat) (job.BeatReply, error)
+	job        func(context.Context, job.ID) (*job.Job, error)
+	jobs       func(context.Context, job.Filter) (job.Page, error)
+	cancel     func(context.Context, job.ID, string, string) (job.Change, error)
+	activate   func(context.Context, job.ID) (job.Change, error)
+	revive     func(context.Context, job.ID) (job.Change, error)
+	deleteDead func(context.Context, job.ID) error
+	deadStats  func(context.Context) (job.DeadStats, error)
+	queue      func(context.Context, string) (job.Queue, error)
+	queues     func(context.Context) ([]job.Queue, error)
+	events     func(context.Context, job.EventFilter) ([]job.Event, error)
+	health     func(context.Context) (job.Health, error)
+}
+
+func (f *fake) Enqueue(ctx context.Context, es ...job.Envelope) ([]job.Receipt, error) {
+	f.calls.Add(1)
+	return f.enqueue(ctx, es...)
+}
+
+func (f *fake) Fetch(ctx context.Context, r job.FetchRequest) ([]*job.Job, error) {
+	f.calls.Add(1)
+	return f.fetch(ctx, r)
+}
+
+func (f *fake) Ack(ctx context.Context, c job.Claim, result json.RawMessage) (*job.Job, error) {
+	f.calls.Add(1)
+	return f.ack(ctx, c, result)
+}
+
+func (f *fake) Fail(ctx context.Context, c job.Claim, why job.Failure) (*job.Job, error) {
+	f.calls.Add(1)
+	return f.fail(ctx, c, why)
+}
+
+func (f *fake) Beat(ctx context.Context, b job.Beat) (job.BeatReply, error) {
+	f.calls.Add(1)
+	return f.beat(ctx, b)
+}
+
+func (f *fake) Job(ctx context.Context, id job.ID) (*job.Job, error) {
+	f.calls.Add(1)
+	return f.job(ctx, id)
+}
+
+func (f *fake) Jobs(ctx context.Context, q job.Filter) (job.Page, error) {
+	f.calls.Add(1)
+	return f.jobs(ctx, q)
+}
+
+func (f *fake) Cancel(ctx context.Context, id job.ID, by, reason string) (job.Change, error) {
+	f.calls.Add(1)
+	return f.cancel(ctx, id, by, reason)
+}
+
+func (f *fake) Activate(ctx context.Context, id job.ID) (job.Change, error) {
+	f.calls.Add(1)
+	return f.activate(ctx, id)
+}
+
+func (f *fake) Revive(ctx context.Context, id job.ID) (job.Change, error) {
+	f.calls.Add(1)
+	return f.revive(ctx, id)
+}
+
+func (f *fake) DeleteDead(ctx context.Context, id job.ID) error {
+	f.calls.Add(1)
+	return f.deleteDead(ctx, id)
+}
+
+func (f *fake) DeadStats(ctx context.Context) (job.DeadStats, error) {
+	f.calls.Add(1)
+	return f.deadStats(ctx)
+}
+
+func (f *fake) Queue(ctx context.Context, name string) (job.Queue, error) {
+	f.calls.Add(1)
+	return f.queue(ctx, name)
+}
+
+func (f *fake) Queues(ctx context.Context) ([]job.Queue, error) {
+	f.calls.Add(1)
+	return f.queues(ctx)
+}
+
+func (f *fake) Events(ctx context.Context, q job.EventFilter) ([]job.Event, error) {
+	f.calls.Add(1)
+	return f.events(ctx, q)
+}
+
+func (f *fake) Health(ctx context.Context) (job.Health, error) {
+	f.calls.Add(1)
+	return f.health(ctx)
+}
+
+// quiet are options whose answers never change.
+func quiet() Options {
+	return Options{
+		Log: slog.New(slog.DiscardHandler), Version: "1.2.3", Hosts: []string{"jobs.internal"},
+		Now:          func() time.Time { return noon },
+		NewRequestID: func() string { return "req_test" },
+	}
+}
+
+// serve answers one request that is written as text: the request line,
+// headers, an empty line, the body. Host is localhost where none is given.
+func serve(h http.Handler, method, target, body string, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, target, nil)
+	if body != "" {
+		r = httptest.NewRequest(method, target, strings.NewReader(body))
+	}
+	r.Host = "localhost:7373"
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// failure is the error object of an answer.
+type failure struct {
+	Code, Message string
+	Details       map[string]any
+	Retryable     bool
+	RequestID     string `json:"request_id"`
+}
+
+func failureOf(t *testing.T, body io.Reader) failure {
+	t.Helper()
+	raw, _ := io.ReadAll(body)
+	var b struct{ Error *failure }
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if err := d.Decode(&b); err != nil || b.Error == nil || b.Error.Message == "" {
+		t.Fatalf("not an error body: %s", raw)
+	}
+	return *b.Error
+}
+
+var _ job.Service = (*fake)(nil)
+
+func routes(h http.Handler) []*echo.Route { return h.(*echo.Echo).Routes() }

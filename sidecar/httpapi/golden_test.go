@@ -1,0 +1,129 @@
+package httpapi
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"flag"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite the answers in testdata")
+
+const answerLine = "-- answer --\n"
+
+// Each file in testdata is a request and, below, its whole answer: status,
+// headers, body. The body is only indented. go test -update writes the answers anew.
+func TestGolden(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no golden files: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			raw, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request, want, _ := strings.Cut(string(raw), answerLine)
+			got := answer(t, request)
+			if *update {
+				if err := os.WriteFile(file, []byte(request+answerLine+got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if got != want {
+				t.Errorf("request:\n%s\ngot:\n%s\nwant:\n%s", request, got, want)
+			}
+		})
+	}
+}
+
+// answer serves a request that is written as text and writes the answer as text.
+func answer(t *testing.T, text string) string {
+	t.Helper()
+	head, body, _ := strings.Cut(text, "\n\n")
+	body = strings.TrimSuffix(body, "\n")
+	if body != "" {
+		head += "\nContent-Length: " + strconv.Itoa(len(body))
+	}
+	wire := strings.ReplaceAll(head, "\n", "\r\n") + "\r\n\r\n" + body
+	r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(wire)))
+	if err != nil {
+		t.Fatalf("request: %v\n%s", err, text)
+	}
+	w := httptest.NewRecorder()
+	New(world(), quiet()).ServeHTTP(w, r)
+	return written(t, w)
+}
+
+func written(t *testing.T, w *httptest.ResponseRecorder) string {
+	t.Helper()
+	var b bytes.Buffer
+	b.WriteString(strconv.Itoa(w.Code) + " " + http.StatusText(w.Code) + "\n")
+	for _, k := range slices.Sorted(maps.Keys(w.Header())) {
+		b.WriteString(k + ": " + strings.Join(w.Header()[k], " | ") + "\n")
+	}
+	b.WriteString("\n")
+	body, _ := io.ReadAll(w.Body)
+	if len(body) == 0 {
+		return b.String()
+	}
+	if err := json.Indent(&b, body, "", "  "); err != nil {
+		t.Fatalf("answer is not JSON: %v\n%s", err, body)
+	}
+	b.WriteString("\n")
+	if w.Header().Get("Content-Length") != strconv.Itoa(len(body)) {
+		t.Errorf("Content-Length is %s, the body has %d bytes", w.Header().Get("Content-Length"), len(body))
+	}
+	return b.String()
+}
+
+// Every route must have a golden file in which it answers 2xx.
+func TestGoldenCoversRoutes(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	covered := map[string]bool{}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request, ans, _ := strings.Cut(string(raw), answerLine)
+		if !strings.HasPrefix(ans, "2") {
+			continue
+		}
+		method, rest, _ := strings.Cut(request, " ")
+		path, _, _ := strings.Cut(strings.Fields(rest)[0], "?")
+		covered[method+" "+path] = true
+	}
+	for _, r := range routes(New(world(), quiet())) {
+		if r.Method == http.MethodHead {
+			continue // TestHead compares every one with its GET
+		}
+		if !covered[r.Method+" "+concrete(r.Path)] {
+			t.Errorf("no golden file answers %s %s with success", r.Method, r.Path)
+		}
+	}
+}
+
+// concrete is a path of a route with its parameters filled in.
+func concrete(path string) string {
+	id := string(idOne)
+	if strings.Contains(path, "/dead-letter/") {
+		id = string(idDead)
+	}
+	return strings.NewReplacer(":id", id, ":name", "mail").Replace(path)
+}
