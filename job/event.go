@@ -2,6 +2,8 @@ package job
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"time"
 )
 
@@ -63,9 +65,9 @@ func (j *Job) tellDiscarded(now time.Time, f Failure) {
 // brief writes the short form of a failure that events carry.
 func (f Failure) brief(o *object, name string) {
 	e := newObject(make([]byte, 0, 96))
-	e.optional("code", f.Code)
-	e.str("type", f.errorType())
-	e.str("message", f.Message)
+	e.optional("code", short(f.Code))
+	e.str("type", short(f.errorType()))
+	e.str("message", short(f.Message))
 	if f.Retryable != nil {
 		e.bool("retryable", *f.Retryable)
 	}
@@ -101,13 +103,15 @@ func (j *Job) record(now time.Time, f Failure) {
 // timestamp that ojs-retry.md §10.1 names.
 func (f Failure) append(dst []byte, attempt int, at time.Time, inHistory bool) []byte {
 	o := newObject(dst)
-	o.str("type", f.errorType())
-	o.str("message", f.Message)
-	o.optional("code", f.Code)
+	o.str("type", short(f.errorType()))
+	o.str("message", short(f.Message))
+	o.optional("code", short(f.Code))
 	if f.Retryable != nil {
 		o.bool("retryable", *f.Retryable)
 	}
-	if f.Details != nil {
+	if n := len(f.Details); n > MaxMetaBytes {
+		o.raw("details", fmt.Appendf(nil, `{"omitted_bytes":%d}`, n))
+	} else if n > 0 {
 		o.raw("details", f.Details)
 	}
 	if frames := shorten(f.Backtrace); len(frames) > 0 {
@@ -119,6 +123,14 @@ func (f Failure) append(dst []byte, attempt int, at time.Time, inHistory bool) [
 		o.time("timestamp", at)
 	}
 	return o.close()
+}
+
+// short cuts an error's message to what a person reads: a job keeps 25 of them.
+func short(message string) string {
+	if len(message) <= maxFrameChars {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxFrameChars], "") + " …"
 }
 
 // shorten keeps at most 50 frames and 10,000 characters of a backtrace (ojs-core.md §8.1).

@@ -55,9 +55,30 @@ func (o *object) time(name string, t time.Time) {
 		return
 	}
 	o.key(name)
-	o.b = t.UTC().AppendFormat(append(o.b, '"'), TimeFormat)
-	o.b = append(o.b, '"')
+	o.b = append(appendTime(append(o.b, '"'), t), '"')
 }
+
+// appendTime is AppendFormat with TimeFormat, without reading the format each time.
+func appendTime(dst []byte, t time.Time) []byte {
+	t = t.UTC()
+	year, month, day := t.Date()
+	if year < 0 || year > 9999 {
+		return t.AppendFormat(dst, TimeFormat)
+	}
+	hour, minute, second := t.Clock()
+	dst = digits(digits(dst, year/100), year%100)
+	dst = digits(append(dst, '-'), int(month))
+	dst = digits(append(dst, '-'), day)
+	dst = digits(append(dst, 'T'), hour)
+	dst = digits(append(dst, ':'), minute)
+	dst = digits(append(dst, ':'), second)
+	ms := t.Nanosecond() / 1e6
+	dst = append(dst, '.', byte('0'+ms/100))
+	return append(digits(dst, ms%100), 'Z')
+}
+
+// digits appends two digits.
+func digits(dst []byte, n int) []byte { return append(dst, byte('0'+n/10), byte('0'+n%10)) }
 
 func (o *object) raw(name string, v json.RawMessage) {
 	if v == nil {
@@ -133,21 +154,20 @@ func (j *Job) AppendJSON(dst []byte, v View) []byte {
 	if j.Timeout > 0 {
 		o.int("timeout_ms", j.Timeout.Milliseconds())
 	}
-	given := memberNames(j.Extra)
-	if !given["scheduled_at"] {
+	if !j.ScheduledAt.IsZero() && !hasMember(j.Extra, "scheduled_at") {
 		o.time("scheduled_at", j.ScheduledAt)
 	}
-	if !given["expires_at"] {
+	if !j.ExpiresAt.IsZero() && !hasMember(j.Extra, "expires_at") {
 		o.time("expires_at", j.ExpiresAt)
 	}
 	o.raw("retry", j.Retry)
 	o.raw("unique", j.Unique)
-	if v.HideTimeout && given["timeout"] {
+	if v.HideTimeout && hasMember(j.Extra, "timeout") {
 		o.splice(without(j.Extra, "timeout"))
 	} else {
 		o.splice(j.Extra)
 	}
-	if j.Visibility > 0 && !given["visibility_timeout_ms"] && !given["visibility_timeout"] {
+	if j.Visibility > 0 && !hasMember(j.Extra, "visibility_timeout_ms") && !hasMember(j.Extra, "visibility_timeout") {
 		o.int("visibility_timeout_ms", j.Visibility.Milliseconds())
 	}
 	j.appendStatus(o, v)

@@ -29,11 +29,12 @@ func ParseChecked(raw []byte) (Envelope, error) {
 	if len(raw) > MaxJobBytes {
 		return Envelope{}, tooLarge("the job", len(raw), MaxJobBytes)
 	}
-	p := parser{top: map[string]json.RawMessage{}, opt: map[string]json.RawMessage{}}
+	var p parser
+	p.top, p.opt = p.topRoom[:0], p.optRoom[:0]
 	if err := Members(raw, p.member); err != nil {
 		return Envelope{}, err
 	}
-	for _, read := range []func() error{p.version, p.identity, p.payload, p.numbers, p.times, p.policies, p.extras} {
+	for _, read := range [...]func() error{p.version, p.identity, p.payload, p.numbers, p.times, p.policies, p.extras} {
 		if err := read(); err != nil {
 			return Envelope{}, err
 		}
@@ -46,9 +47,35 @@ func ParseChecked(raw []byte) (Envelope, error) {
 // parser holds one enqueue body, cut into members.
 type parser struct {
 	e        Envelope
-	top, opt map[string]json.RawMessage
-	order    []string // names of top, in order
-	optOrder []string
+	top, opt fields // the members of the body, and of its options
+	topRoom  [12]field
+	optRoom  [8]field
+}
+
+type field struct {
+	name string
+	v    json.RawMessage
+}
+
+// fields are members in the order in which they came. There are few of them.
+type fields []field
+
+// of is the value of a name, nil if it was not given.
+func (fs fields) of(name string) json.RawMessage {
+	for _, f := range fs {
+		if f.name == name {
+			return f.v
+		}
+	}
+	return nil
+}
+
+// set is of for values other than null.
+func (fs fields) set(name string) json.RawMessage {
+	if v := fs.of(name); string(v) != "null" {
+		return v
+	}
+	return nil
 }
 
 // system names the members that only the server sets; what a client sends there is dropped (ojs-core.md §5.3).
@@ -78,8 +105,7 @@ var echoed = map[string]bool{
 
 func (p *parser) member(name string, v json.RawMessage) error {
 	if name != "options" {
-		p.top[name] = v
-		p.order = append(p.order, name)
+		p.top = append(p.top, field{name, v})
 		return nil
 	}
 	if string(v) == "null" {
@@ -89,17 +115,16 @@ func (p *parser) member(name string, v json.RawMessage) error {
 		return invalid(Invalid, "options", "must be an object, got %s", kindOfJSON(v))
 	}
 	return Members(v, func(name string, v json.RawMessage) error {
-		p.opt[name] = v
-		p.optOrder = append(p.optOrder, name)
+		p.opt = append(p.opt, field{name, v})
 		return nil
 	})
 }
 
 // get is the value of an option and whether it was given; null counts as not given.
 func (p *parser) get(names ...string) (string, json.RawMessage) {
-	for _, from := range []map[string]json.RawMessage{p.opt, p.top} {
+	for _, from := range [...]fields{p.opt, p.top} {
 		for _, n := range names {
-			if v, ok := from[n]; ok && string(v) != "null" {
+			if v := from.set(n); v != nil {
 				return n, v
 			}
 		}
@@ -108,7 +133,7 @@ func (p *parser) get(names ...string) (string, json.RawMessage) {
 }
 
 func (p *parser) version() error {
-	v := p.top["specversion"]
+	v := p.top.of("specversion")
 	if v == nil {
 		return nil
 	}
@@ -122,7 +147,7 @@ func (p *parser) version() error {
 }
 
 func (p *parser) identity() (err error) {
-	if v := p.top["type"]; v == nil {
+	if v := p.top.of("type"); v == nil {
 		return invalid(Invalid, "type", `is required: a dotted name such as "email.send"`)
 	} else if p.e.Type, err = text(v, "type"); err != nil {
 		return err
@@ -130,7 +155,7 @@ func (p *parser) identity() (err error) {
 	if err := checkType(p.e.Type); err != nil {
 		return err
 	}
-	switch v := p.top["args"]; {
+	switch v := p.top.of("args"); {
 	case v == nil:
 		return invalid(Invalid, "args", "is required: a JSON array, which may be empty")
 	case v[0] != '[':
@@ -138,7 +163,7 @@ func (p *parser) identity() (err error) {
 	default:
 		p.e.Args = v
 	}
-	if v := p.top["id"]; v != nil && string(v) != "null" {
+	if v := p.top.set("id"); v != nil {
 		s, err := text(v, "id")
 		if err != nil {
 			return err
@@ -160,12 +185,12 @@ func (p *parser) identity() (err error) {
 // payload reads meta, with the older spellings merged under it.
 func (p *parser) payload() error {
 	var sources []json.RawMessage
-	for _, s := range []struct {
-		from map[string]json.RawMessage
+	for _, s := range [...]struct {
+		from fields
 		name string
 	}{{p.top, "meta"}, {p.opt, "meta"}, {p.top, "metadata"}, {p.opt, "metadata"}} {
-		v := s.from[s.name]
-		if v == nil || string(v) == "null" {
+		v := s.from.set(s.name)
+		if v == nil {
 			continue
 		}
 		if v[0] != '{' {
@@ -282,7 +307,7 @@ func (p *parser) times() (err error) {
 
 func (p *parser) policies() error {
 	_, p.e.Retry = p.get("retry", "retry_policy")
-	if n, ok := p.opt["max_attempts"]; ok && string(n) != "null" {
+	if n := p.opt.set("max_attempts"); n != nil {
 		o := newObject(nil)
 		o.raw("max_attempts", n)
 		if p.e.Retry != nil && p.e.Retry[0] == '{' {
@@ -293,7 +318,7 @@ func (p *parser) policies() error {
 	}
 	if p.e.Retry != nil {
 		// "1s" beside ISO 8601 is taken only in the flat envelope of ojs-core.md §13.
-		short := p.top["specversion"] != nil && p.opt["retry"] == nil && p.opt["retry_policy"] == nil
+		short := p.top.of("specversion") != nil && p.opt.of("retry") == nil && p.opt.of("retry_policy") == nil
 		r, err := ParseRetry(p.e.Retry, short)
 		if err != nil {
 			return err
@@ -312,16 +337,16 @@ func (p *parser) extras() error {
 		o.quoted(name, v)
 		n++
 	}
-	for _, name := range p.optOrder {
-		if echoed[name] && string(p.opt[name]) != "null" {
-			add(name, p.opt[name])
+	for _, f := range p.opt {
+		if echoed[f.name] && string(f.v) != "null" {
+			add(f.name, f.v)
 		}
 	}
-	for _, name := range p.order {
-		if v := p.opt[name]; known[name] || system[name] || echoed[name] && v != nil && string(v) != "null" {
+	for _, f := range p.top {
+		if known[f.name] || system[f.name] || echoed[f.name] && p.opt.set(f.name) != nil {
 			continue
 		}
-		add(name, p.top[name])
+		add(f.name, f.v)
 	}
 	if name, v := p.get("scheduled_at", "delay_until"); name == "scheduled_at" && spelled(v, p.e.ScheduledAt) {
 		add(name, v)
@@ -330,9 +355,9 @@ func (p *parser) extras() error {
 		add(name, v)
 	}
 	rest, m := newObject(nil), 0
-	for _, name := range p.optOrder {
-		if !known[name] && !echoed[name] && !system[name] {
-			rest.quoted(name, p.opt[name])
+	for _, f := range p.opt {
+		if !known[f.name] && !echoed[f.name] && !system[f.name] {
+			rest.quoted(f.name, f.v)
 			m++
 		}
 	}
@@ -372,11 +397,10 @@ func (p *parser) checkExtras() error {
 
 // text is a JSON string's value.
 func text(v json.RawMessage, field string) (string, error) {
-	var s string
-	if v[0] != '"' || json.Unmarshal(v, &s) != nil {
+	if v[0] != '"' {
 		return "", invalid(Invalid, field, "must be a string, got %s", kindOfJSON(v))
 	}
-	return s, nil
+	return unquote(v)
 }
 
 func boolean(v json.RawMessage) (bool, error) { return strconv.ParseBool(bare(v)) }

@@ -72,7 +72,8 @@ func Members(raw []byte, fn func(name string, value json.RawMessage) error) erro
 	if len(raw) == 0 || raw[0] != '{' {
 		return Errorf(Malformed, "a JSON object is needed, got %s", kindOfJSON(raw))
 	}
-	var seen []string
+	var room [16]string
+	seen := room[:0]
 	i := skipSpace(raw, 1)
 	for raw[i] != '}' {
 		end := skipValue(raw, i)
@@ -116,6 +117,32 @@ func Elements(raw []byte, fn func(i int, value json.RawMessage) error) error {
 		}
 	}
 	return nil
+}
+
+// names holds the member names of the specification, so that reading one allocates nothing.
+var names = func() map[string]string {
+	m := map[string]string{}
+	for _, set := range []map[string]bool{known, system, echoed} {
+		for name := range set {
+			m[name] = name
+		}
+	}
+	for _, name := range []string{"job_id", "worker_id", "queues", "count", "lease_token", DefaultQueue} {
+		m[name] = name
+	}
+	return m
+}()
+
+// hasMember reports whether a small object has a member of that name.
+func hasMember(obj json.RawMessage, name string) bool {
+	found := false
+	if len(obj) > 2 {
+		_ = Members(obj, func(n string, _ json.RawMessage) error { // Extra was written by this package
+			found = found || n == name
+			return nil
+		})
+	}
+	return found
 }
 
 // memberNames is the set of names of a small object, nil for none.
@@ -189,9 +216,13 @@ func skipValue(raw []byte, i int) int {
 	return i
 }
 
-// unquote decodes a JSON string.
+// unquote decodes a JSON string. The names of members come from a table: they
+// are the same few in every body.
 func unquote(raw []byte) (string, error) {
-	if !bytes.ContainsRune(raw, '\\') {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		if name, ok := names[string(raw[1:len(raw)-1])]; ok {
+			return name, nil
+		}
 		return string(raw[1 : len(raw)-1]), nil
 	}
 	var s string

@@ -41,9 +41,12 @@ func (e *Envelope) Validate() error {
 	if e.Priority < -100 || e.Priority > 100 {
 		return invalid(Invalid, "priority", "must be an integer from -100 to 100, got %d", e.Priority)
 	}
-	for name, d := range map[string]time.Duration{"timeout": e.Timeout, "visibility_timeout": e.Visibility, "delay": e.Delay, "ttl": e.TTL} {
-		if d < 0 || d > MaxDuration {
-			return invalid(Invalid, name, "must be from 0 to 100 years, got %s", d)
+	for _, l := range [...]struct {
+		name string
+		d    time.Duration
+	}{{"timeout", e.Timeout}, {"visibility_timeout", e.Visibility}, {"delay", e.Delay}, {"ttl", e.TTL}} {
+		if l.d < 0 || l.d > MaxDuration {
+			return invalid(Invalid, l.name, "must be from 0 to 100 years, got %s", l.d)
 		}
 	}
 	return e.checkPolicies()
