@@ -32,13 +32,13 @@ const deleteJob = `DELETE FROM jobs WHERE id = ?`
 
 const jobByID = `SELECT ` + jobColumns + ` FROM jobs WHERE id = ?`
 
-func envelopeArgs(j *job.Job) []driver.Value {
-	return []driver.Value{string(j.ID), j.Type, j.Queue, string(j.Args), text(j.Meta), int64(j.Priority),
+func envelopeArgs(args []driver.Value, j *job.Job) []driver.Value {
+	return append(args, string(j.ID), j.Type, j.Queue, string(j.Args), text(j.Meta), int64(j.Priority),
 		millis(j.ScheduledAt), millis(j.ExpiresAt), span(j.Timeout), span(j.Visibility), text(j.Retry),
-		int64(j.MaxAttempts), text(j.Unique), text(j.Extra), j.CreatedAt.UnixMilli()}
+		int64(j.MaxAttempts), text(j.Unique), text(j.Extra), j.CreatedAt.UnixMilli())
 }
 
-func statusArgs(j *job.Job) []driver.Value {
+func statusArgs(args []driver.Value, j *job.Job) []driver.Value {
 	var lost driver.Value
 	if j.Lost != nil {
 		b, _ := json.Marshal(j.Lost) // plain fields always marshal
@@ -48,10 +48,10 @@ func statusArgs(j *job.Job) []driver.Value {
 	if j.Dead {
 		dead = 1
 	}
-	return []driver.Value{string(j.State), int64(j.Attempt), int64(j.Releases), j.Seq, millis(j.DueAt),
+	return append(args, string(j.State), int64(j.Attempt), int64(j.Releases), j.Seq, millis(j.DueAt),
 		millis(j.EnqueuedAt), millis(j.StartedAt), millis(j.ActivatedAt), millis(j.FinishedAt), millis(j.NextRetryAt),
 		span(j.RetryDelay), text(j.Lease.Token), text(j.Lease.Worker), span(j.Lease.Length), millis(j.Lease.Until),
-		lost, dead, text(j.Result), text(j.Error), text(j.Errors)}
+		lost, dead, text(j.Result), text(j.Error), text(j.Errors))
 }
 
 // row reads the columns of one job in turn.
@@ -163,7 +163,8 @@ func (t *tx) place(j *job.Job) {
 // InsertJob stores a new job.
 func (t *tx) InsertJob(j *job.Job) error {
 	t.place(j)
-	n, err := t.w.st.insert.exec(append(envelopeArgs(j), statusArgs(j)...)...)
+	t.args = statusArgs(envelopeArgs(t.args[:0], j), j)
+	n, err := t.w.st.insert.exec(t.args...)
 	if err != nil {
 		return t.fail("insert job", err)
 	}
@@ -174,9 +175,14 @@ func (t *tx) InsertJob(j *job.Job) error {
 	}
 	t.call.events = append(t.call.events, j.TakeEvents()...)
 	t.count(j, 1)
-	t.call.jobs[j.ID] = j.Clone()
+	if q := t.w.queues[j.Queue]; j.State != job.Available || q == nil || q.Available < shallow {
+		t.call.jobs[j.ID] = j.Clone() // it will be asked for soon
+	}
 	return nil
 }
+
+// shallow is how many jobs may wait in a queue for a new one still to be worth remembering.
+const shallow = 1000
 
 // UpdateJob saves a job's Status.
 func (t *tx) UpdateJob(j *job.Job) error {
@@ -185,7 +191,8 @@ func (t *tx) UpdateJob(j *job.Job) error {
 		return job.Errorf(job.Internal, "job %s was not read in this transaction", j.ID)
 	}
 	t.place(j)
-	n, err := t.w.st.update.exec(append(statusArgs(j), string(j.ID), string(was.State))...)
+	t.args = append(statusArgs(t.args[:0], j), string(j.ID), string(was.State))
+	n, err := t.w.st.update.exec(t.args...)
 	if err != nil {
 		return t.fail("update job", err)
 	}

@@ -73,6 +73,7 @@ func (s *Store) start(ctx context.Context, o Options) error {
 		conn: conn, cold: sqlx.NewDb(sql.OpenDB(only{conn, rw}), "sqlite"),
 	}
 	s.w.cold.SetMaxOpenConns(1)
+	s.w.tx = &tx{w: s.w, reader: reader{q: s.w.cold}, call: changes{jobs: map[job.ID]*job.Job{}}}
 	if err := migrate(conn, s.path); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package sqlitestore
 
 import (
 	"bytes"
+	"database/sql/driver"
 	"encoding/json"
 	"time"
 
@@ -17,6 +18,9 @@ type tx struct {
 	call   changes // of the call that is running
 	group  changes // of the calls that succeeded
 	failed error   // of the call that is running: a statement failed, whatever fn says
+
+	args  []driver.Value // of the statement that is running
+	lines bytes.Buffer   // of the events of the group
 }
 
 type changes struct {
@@ -35,6 +39,14 @@ type count struct {
 
 // deadCount stands where a state does and counts the dead letters.
 const deadCount job.State = "dead"
+
+// reset makes the transaction ready for the next group.
+func (t *tx) reset() {
+	t.drop()
+	clear(t.group.events) // what they point to may go
+	t.group.counts, t.group.events = t.group.counts[:0], t.group.events[:0]
+	t.lines.Reset()
+}
 
 // keep takes over what the call has changed.
 func (t *tx) keep() {
@@ -104,16 +116,15 @@ func (t *tx) flush() error {
 // flushEvents writes the events of the group as one row: an append at the end
 // of one table is all that history costs.
 func (t *tx) flushEvents() error {
-	var lines bytes.Buffer
 	first := t.w.events + 1
 	for i := range t.group.events {
 		e := &t.group.events[i]
 		t.w.events++
 		e.Seq = t.w.events
-		appendEvent(&lines, e)
+		appendEvent(&t.lines, e)
 	}
 	last := t.group.events[len(t.group.events)-1]
-	if _, err := t.w.st.putEvents.exec(first, last.Time.UnixMilli(), lines.String()); err != nil {
+	if _, err := t.w.st.putEvents.exec(first, last.Time.UnixMilli(), t.lines.String()); err != nil {
 		return err
 	}
 	_, err := t.w.st.putMark.exec("events", t.w.events)

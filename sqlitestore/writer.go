@@ -46,6 +46,7 @@ type writer struct {
 	seq    int64                // last place given in a queue
 	events int64                // last Seq given to an event
 	cache  cache
+	tx     *tx   // used again for every group
 	broken error // why nothing can be written any more
 }
 
@@ -90,7 +91,8 @@ func (w *writer) commit(calls []*call) (n int, err error) {
 	if _, err := w.st.begin.exec(); err != nil {
 		return len(calls), translate("begin", err)
 	}
-	tx := &tx{w: w, reader: reader{q: w.cold}, call: changes{jobs: map[job.ID]*job.Job{}}}
+	tx := w.tx
+	tx.reset()
 	start := time.Now()
 	for _, c := range calls {
 		if n > 0 && time.Since(start) > maxTurn {
