@@ -73,25 +73,3 @@ func (s *Sidecar) loadRoster(ctx context.Context) error {
 	r.loaded = true
 	return nil
 }
-
-// Busy counts the active jobs whose worker is known to live because it beat
-// within the last 15 seconds: those that a shutdown should wait for. The others
-// keep their reservations in the store over a restart.
-func (s *Sidecar) Busy(ctx context.Context) (int, error) {
-	now := s.now()
-	return view(ctx, s, func(tx job.ReadTx) (int, error) {
-		ws, err := tx.Workers()
-		n := 0
-		for _, w := range ws {
-			if now.Sub(w.BeatAt) > silence/3 {
-				continue
-			}
-			held, herr := tx.Held(w.ID)
-			if herr != nil {
-				return n, herr
-			}
-			n += len(held)
-		}
-		return n, err
-	})
-}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outrider-jobs/outrider/adapters/sqlite"
+)
+
+// configured reads a serve configuration from args and environ.
+func configured(t *testing.T, environ []string, args ...string) (config, error) {
+	t.Helper()
+	a := &app{env: environment(environ)}
+	cmd := a.serveCommand()
+	var c config
+	var err error
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err = a.configure(cmd)
+		return nil
+	}
+	cmd.SetArgs(append([]string{}, args...))
+	if e := cmd.ExecuteContext(t.Context()); e != nil {
+		t.Fatal(e)
+	}
+	return c, err
+}
+
+func TestDefaults(t *testing.T) {
+	c, err := configured(t, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.listen != (address{"tcp", "127.0.0.1:8080"}) || c.db != "./outrider.db" || c.grace != 30*time.Second ||
+		c.logLevel != slog.LevelInfo || c.logFormat != "text" || c.table != sqlite.DefaultTable || c.outboxes != nil || c.hosts != nil {
+		t.Errorf("got %+v", c)
+	}
+}
+
+func TestFlagBeatsEnvironmentBeatsDefault(t *testing.T) {
+	env := []string{"OUTRIDER_DB=env.db", "OUTRIDER_SHUTDOWN_GRACE=7s", "OUTRIDER_LISTEN=127.0.0.1:1", "OUTRIDER_HOST=a,b",
+		"OUTRIDER_OUTBOX=sqlite:one.db,sqlite:two.db", "OUTRIDER_LOG_LEVEL="}
+	c, err := configured(t, env, "--db", "flag.db", "--host", "c", "--listen", "localhost:2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := fmt.Sprint(c.db, c.grace, c.listen.where, c.hosts, c.outboxes, c.logLevel)
+	want := "flag.db7s127.0.0.1:2[c][sqlite:one.db sqlite:two.db]INFO"
+	if strings.ReplaceAll(got, " ", "") != strings.ReplaceAll(want, " ", "") {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// TestMistakes holds what the program says of mistakes, word for word.
+func TestMistakes(t *testing.T) {
+	var b strings.Builder
+	for _, m := range []struct{ env, args string }{
+		{"", "serv"},
+		{"", "frobnicate"},
+		{"", "outbox chek"},
+		{"", "serve --lisen 127.0.0.1:0"},
+		{"", "serve --frobnicate"},
+		{"", "serve -x"},
+		{"", "serve --listen"},
+		{"", "serve now"},
+		{"", "serve --listen 8080"},
+		{"", "serve --listen 127.0.0.1:http"},
+		{"", "serve --listen 127.0.0.1:65536"},
+		{"", "serve --listen 0.0.0.0:8080"},
+		{"", "serve --listen :8080"},
+		{"", "serve --listen [::]:8080"},
+		{"", "serve --listen 0:8080"},
+		{"", "serve --listen example.com:8080"},
+		{"", "serve --listen 192.168.1.7:8080"},
+		{"", "serve --listen unix://run/outrider.sock"},
+		{"", "serve --listen unix:///" + strings.Repeat("long/", 20) + "sock"},
+		{"", "serve --shutdown-grace 30"},
+		{"", "serve --shutdown-grace -1s"},
+		{"", "serve --log-level loud"},
+		{"", "serve --log-format xml"},
+		{"", "serve --outbox shop.db"},
+		{"", "serve --outbox sqlite:"},
+		{"", "serve --outbox postgres://ada:secret@db/shop"},
+		{"OUTRIDER_LISTEN=0.0.0.0:1", "serve"},
+		{"OUTRIDER_LISTN=127.0.0.1:1", "serve now"},
+		{"OUTRIDER_SOMETHING_ELSE=1", "serve now"},
+		{"", "outbox check"},
+		{"", "outbox init shop.db"},
+		{"", "outbox check sqlite:missing.db"},
+		{"", "bench --workload pusch"},
+		{"", "bench --concurrency 0"},
+		{"", "bench --duration soon"},
+		{"", "bench --workload outbox --url http://127.0.0.1:8080"},
+		{"", "bench --url 127.0.0.1:8080"},
+		{"", "bench -o yaml"},
+	} {
+		var env []string
+		if m.env != "" {
+			env = []string{m.env}
+			fmt.Fprintf(&b, "$ %s outrider %s\n", m.env, m.args)
+		} else {
+			fmt.Fprintf(&b, "$ outrider %s\n", m.args)
+		}
+		o := try(t, env, strings.Fields(m.args)...)
+		fmt.Fprintf(&b, "%s%sexit %d\n\n", o.stdout, o.stderr, o.code)
+	}
+	golden(t, "testdata/mistakes.golden", b.String())
+}
+
+// golden compares got with a file that -update rewrites.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs; got:\n%s", file, got)
+	}
+}
+
+func TestMistakesAreOneLine(t *testing.T) {
+	for _, args := range []string{"serv", "serve --lisen x", "serve --listen 0.0.0.0:1", "outbox sqll", "bench --jobs x"} {
+		o := try(t, nil, strings.Fields(args)...)
+		if o.code != exitUsage || o.stdout != "" || strings.Count(o.stderr, "\n") != 1 {
+			t.Errorf("%s: got exit %d, stdout %q, stderr %q", args, o.code, o.stdout, o.stderr)
+		}
+	}
+}
+
+func TestNoSecretOfADSNIsRepeated(t *testing.T) {
+	for _, env := range [][]string{nil, {"OUTRIDER_OUTBOX=mysql://ada:hunter2@db/shop"}} {
+		args := []string{"serve"}
+		if env == nil {
+			args = append(args, "--outbox", "postgres://ada:hunter2@db/shop")
+		}
+		if o := try(t, env, args...); o.code != exitUsage || strings.Contains(o.stderr, "hunter2") {
+			t.Errorf("got exit %d, %q", o.code, o.stderr)
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	words := []string{"serve", "outbox", "bench", "version"}
+	for word, want := range map[string]string{"serv": "serve", "srve": "serve", "Bench": "bench", "versoin": "version",
+		"x": "", "": "", "unrelated": ""} {
+		if got := nearest(word, words); got != want {
+			t.Errorf("nearest(%q): got %q, want %q", word, got, want)
+		}
+	}
+}
+
+func TestVersionAndHelp(t *testing.T) {
+	if o := try(t, nil, "version"); o.code != exitOK || !strings.HasPrefix(o.stdout, "outrider ") {
+		t.Errorf("version: %+v", o)
+	}
+	for _, args := range [][]string{{}, {"--help"}, {"outbox"}, {"serve", "--help"}} {
+		if o := try(t, nil, args...); o.code != exitOK || !strings.Contains(o.stdout, "Usage:") || o.stderr != "" {
+			t.Errorf("%v: %+v", args, o)
+		}
+	}
+	if o := try(t, nil, "outbox", "sql"); o.code != exitOK || !strings.Contains(o.stdout, "CREATE TABLE") {
+		t.Errorf("outbox sql: %+v", o)
+	}
+}

@@ -1,0 +1,153 @@
+// Command outrider is the job server that rides beside an app.
+//
+// This package holds flags, wiring and signals only: rules are in job, rows in
+// sqlitestore, HTTP in sidecar/httpapi.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// The exit codes, the same for every command.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitUnreachable = 5
+	exitTimeout     = 6
+	exitInterrupted = 130
+)
+
+func main() {
+	os.Exit(run(signalled(context.Background()), os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
+}
+
+// signalled is ctx, ended by the first SIGINT or SIGTERM. The second signal
+// ends the process at once, whatever it is doing: what was acknowledged is on disk.
+func signalled(ctx context.Context) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		cancel()
+		<-signals
+		fmt.Fprintln(os.Stderr, "outrider: stopped at once by a second signal")
+		os.Exit(exitInterrupted)
+	}()
+	return ctx
+}
+
+// run is the whole program: what it is given stands in its signature, and the
+// answer is the exit code. The end of ctx is the request to stop.
+func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) int {
+	a := &app{env: environment(environ), stdout: stdout, stderr: stderr}
+	a.warnOfNearMisses()
+	root := a.root()
+	root.SetArgs(append([]string{}, args...)) // cobra reads os.Args instead of nil
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	fmt.Fprintf(stderr, "error: %s\n", err)
+	return exitCode(err)
+}
+
+// app is what every command shares.
+type app struct {
+	env            map[string]string
+	stdout, stderr io.Writer
+}
+
+// commands are the words after "outrider"; a new command is a line here.
+func (a *app) commands() []*cobra.Command {
+	return []*cobra.Command{
+		a.demoCommand(),
+		a.demoWorkerCommand(),
+		a.serveCommand(),
+		a.outboxCommand(),
+		a.benchCommand(),
+		a.baselineCommand(),
+		a.versionCommand(),
+	}
+}
+
+func (a *app) root() *cobra.Command {
+	root := group(&cobra.Command{
+		Use:   "outrider",
+		Short: "A job server that rides beside your app",
+		Long: "Outrider runs background jobs beside an app: a SQLite store, a relay that turns rows\n" +
+			"of your own transactions into jobs, and an HTTP endpoint for workers (Open Job Spec).",
+	})
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetFlagErrorFunc(flagError)
+	root.AddCommand(a.commands()...)
+	return root
+}
+
+// group makes cmd a parent of others: alone it shows its help, and an unknown
+// word after it is a usage mistake with a suggestion.
+func group(cmd *cobra.Command) *cobra.Command {
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		var names []string
+		for _, c := range cmd.Commands() {
+			if c.IsAvailableCommand() {
+				names = append(names, c.Name())
+			}
+		}
+		if near := nearest(args[0], names); near != "" {
+			return usage("%s has no command %q; did you mean %q?", cmd.CommandPath(), args[0], cmd.CommandPath()+" "+near)
+		}
+		return usage("%s has no command %q; see %s --help", cmd.CommandPath(), args[0], cmd.CommandPath())
+	}
+	return cmd
+}
+
+// noArgs refuses words where only flags belong.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage("%s takes flags only, got %q; see %s --help", cmd.CommandPath(), args[0], cmd.CommandPath())
+	}
+	return nil
+}
+
+// failure is an error that asks for an exit code of its own.
+type failure struct {
+	code int
+	err  error
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+// usage is a mistake in the command line or the environment: one line, exit 2.
+func usage(format string, args ...any) error {
+	return &failure{exitUsage, fmt.Errorf(format, args...)}
+}
+
+func exitCode(err error) int {
+	var f *failure
+	switch {
+	case errors.As(err, &f):
+		return f.code
+	case errors.Is(err, context.DeadlineExceeded):
+		return exitTimeout
+	case errors.Is(err, context.Canceled):
+		return exitInterrupted
+	}
+	return exitFailed
+}

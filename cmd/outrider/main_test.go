@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"flag"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// asProgram makes the test binary behave as outrider itself, for tests that need a real process.
+const asProgram = "TEST_AS_OUTRIDER=1"
+
+func TestMain(m *testing.M) {
+	if os.Getenv("TEST_AS_OUTRIDER") == "1" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// outcome is what a run of the program leaves.
+type outcome struct {
+	code           int
+	stdout, stderr string
+}
+
+// try runs the program to its end in this process.
+func try(t *testing.T, environ []string, args ...string) outcome {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	code := run(ctx, args, environ, &stdout, &stderr)
+	return outcome{code, stdout.String(), stderr.String()}
+}
+
+// lines hands out what is written, line by line.
+type lines struct {
+	*io.PipeWriter
+	ch chan string
+}
+
+func newLines() *lines {
+	r, w := io.Pipe()
+	l := &lines{w, make(chan string, 1000)}
+	go func() {
+		defer close(l.ch)
+		for s := bufio.NewScanner(r); s.Scan(); {
+			l.ch <- s.Text()
+		}
+	}()
+	return l
+}
+
+// until waits for a line that holds text and returns it.
+func (l *lines) until(t *testing.T, text string) string {
+	t.Helper()
+	var seen []string
+	for deadline := time.After(30 * time.Second); ; {
+		select {
+		case line, ok := <-l.ch:
+			if strings.Contains(line, text) {
+				return line
+			}
+			seen = append(seen, line)
+			if !ok {
+				t.Fatalf("the output ended without %q:\n%s", text, strings.Join(seen, "\n"))
+			}
+		case <-deadline:
+			t.Fatalf("no line with %q came:\n%s", text, strings.Join(seen, "\n"))
+		}
+	}
+}
+
+// rest is all that is still to come.
+func (l *lines) rest() string {
+	var all []string
+	for line := range l.ch {
+		all = append(all, line)
+	}
+	return strings.Join(all, "\n")
+}
+
+// readyURL is where the server says it listens.
+func readyURL(t *testing.T, stdout *lines) string {
+	t.Helper()
+	line := stdout.until(t, "outrider: listening on ")
+	url, _, _ := strings.Cut(strings.TrimPrefix(line, "outrider: listening on "), " ")
+	return url
+}
+
+// inProcess starts serve in this process and returns its URL, and what stops it and gives its exit code.
+func inProcess(t *testing.T, args ...string) (url string, stop func() int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	stdout, stderr := newLines(), newLines()
+	code := make(chan int, 1)
+	go func() {
+		c := run(ctx, append([]string{"serve"}, args...), nil, stdout, stderr)
+		stdout.Close()
+		stderr.Close()
+		code <- c
+	}()
+	go func() { t.Logf("log of the server:\n%s", stderr.rest()) }()
+	done := -1
+	stop = func() int {
+		if done < 0 {
+			cancel()
+			done = <-code
+		}
+		return done
+	}
+	t.Cleanup(func() { stop() })
+	return readyURL(t, stdout), stop
+}
+
+// process is the program as a process of its own.
+type process struct {
+	*exec.Cmd
+	stdout, stderr *lines
+}
+
+// startProcess starts the program; the test's end kills it if it still runs.
+func startProcess(t *testing.T, args ...string) *process {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{exec.Command(self, args...), newLines(), newLines()}
+	p.Env = append(os.Environ(), asProgram)
+	p.Stdout, p.Stderr = p.stdout, p.stderr
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Process.Kill() })
+	return p
+}
+
+// end waits for the process and gives its exit code.
+func (p *process) end(t *testing.T, limit time.Duration) int {
+	t.Helper()
+	kill := time.AfterFunc(limit, func() { _ = p.Process.Kill() })
+	_ = p.Wait() // the code says how it went
+	p.stdout.Close()
+	p.stderr.Close()
+	if !kill.Stop() {
+		t.Errorf("the process did not end within %v", limit)
+	}
+	return p.ProcessState.ExitCode()
+}
+
+func tempDB(t *testing.T) string { return filepath.Join(t.TempDir(), "outrider.db") }

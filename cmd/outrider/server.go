@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/outrider-jobs/outrider/job"
+	"github.com/outrider-jobs/outrider/sidecar"
+	"github.com/outrider-jobs/outrider/sidecar/httpapi"
+	"github.com/outrider-jobs/outrider/sqlitestore"
+)
+
+// server is one running job server: a store, the sidecar on it, relays and a listener.
+type server struct {
+	cfg     config
+	log     *slog.Logger
+	url     string
+	side    *sidecar.Sidecar
+	sources []*source
+	traffic traffic
+	broken  chan error     // the first part that ended without being asked to
+	closers []func() error // what ends the parts, in the order they were started
+}
+
+// start opens everything and serves; what it has opened is closed again when a later part fails.
+// The server goes on after ctx has ended: close ends it.
+func start(ctx context.Context, cfg config, log *slog.Logger) (*server, error) {
+	s := &server{cfg: cfg, log: log, broken: make(chan error, 1)}
+	err := s.open(ctx)
+	if err != nil {
+		if closing := s.close(); closing != nil {
+			log.Error("close after a start that went wrong", "err", closing)
+		}
+		return nil, err
+	}
+	return s, nil
+}
+
+// open starts the parts in an order whose reverse is a clean stop: relays, HTTP, duties, store.
+func (s *server) open(ctx context.Context) error {
+	store, err := sqlitestore.Open(ctx, s.cfg.db, sqlitestore.Options{})
+	if err != nil {
+		return err
+	}
+	s.closers = append(s.closers, store.Close)
+	s.side = sidecar.New(store, sidecar.Options{Log: s.log})
+	if err := s.openSources(ctx); err != nil {
+		return err
+	}
+	ln, err := s.cfg.listen.listen(ctx)
+	if err != nil {
+		return err
+	}
+	s.url = s.cfg.listen.url(ln)
+	s.spawn("the duties", s.side.Run)
+	s.serveHTTP(ln)
+	for _, src := range s.sources {
+		s.spawn("the relay of "+src.dsn.String(), src.relay(s.side, s.log).Run)
+	}
+	return nil
+}
+
+func (s *server) openSources(ctx context.Context) error {
+	for _, d := range s.cfg.outboxes {
+		src, err := openSource(ctx, d, s.cfg.table)
+		if err != nil {
+			return err
+		}
+		s.closers = append(s.closers, src.db.Close)
+		if err := src.check(ctx); err != nil {
+			return err
+		}
+		s.sources = append(s.sources, src)
+	}
+	return nil
+}
+
+// spawn runs a part in a goroutine that close ends and joins.
+func (s *server) spawn(name string, run func(context.Context) error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := run(ctx); ctx.Err() == nil {
+			s.fail(fmt.Errorf("%s ended: %w", name, orElse(err, "nobody asked them to")))
+		}
+	}()
+	s.closers = append(s.closers, func() error {
+		cancel()
+		<-done
+		return nil
+	})
+}
+
+func orElse(err error, text string) error {
+	if err == nil {
+		return errors.New(text)
+	}
+	return err
+}
+
+// fail reports a broken part; the first report counts.
+func (s *server) fail(err error) {
+	select {
+	case s.broken <- err:
+	default:
+	}
+}
+
+func (s *server) serveHTTP(ln net.Listener) {
+	api := httpapi.New(s.side, httpapi.Options{Hosts: s.cfg.hosts, Version: version(), Log: s.log})
+	srv := httpServer(s.traffic.watched(api), s.log)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			s.fail(fmt.Errorf("serve HTTP: %w", err))
+		}
+	}()
+	s.closers = append(s.closers, func() error {
+		s.traffic.shutdown(srv)
+		<-done
+		return nil
+	})
+}
+
+// close ends what start has started, the last first. It may be called twice.
+func (s *server) close() error {
+	var errs []error
+	for i := len(s.closers) - 1; i >= 0; i-- {
+		errs = append(errs, s.closers[i]())
+	}
+	s.closers = nil
+	return errors.Join(errs...)
+}
+
+// silence is how long a stop waits for a word of any worker. Workers beat every
+// 5 s while they work (ojs-core.md §7.5); who says nothing for longer is gone,
+// or does without an answer now: a reservation outlives the server, and its ACK
+// is taken by the next one.
+const silence = 7 * time.Second
+
+// drain hands out no more work and waits until the work that is out has come
+// back, no worker is left to wait for, or the grace is over. The server goes on
+// taking jobs and answers meanwhile.
+func (s *server) drain(grace time.Duration) {
+	s.side.Quiet()
+	began := time.Now()
+	over := time.After(grace)
+	look, tell := time.NewTicker(100*time.Millisecond), time.NewTicker(5*time.Second)
+	defer look.Stop()
+	defer tell.Stop()
+	for told := false; ; {
+		n, err := s.active(context.Background())
+		if n == 0 || err != nil {
+			return // no work is out, or nobody can tell
+		}
+		if !told {
+			s.log.Info(fmt.Sprintf("draining: %d active", n))
+			told = true
+		}
+		select {
+		case <-look.C:
+		case <-tell.C:
+			told = false
+		case <-over:
+			s.log.Warn("the grace is over; who still works may acknowledge to the next server", "active", n)
+			return
+		}
+		if s.traffic.silentFor(began) > silence {
+			s.log.Warn("no worker speaks, so none is waited for; who still works may acknowledge to the next server",
+				"active", n, "silent_for", silence)
+			return
+		}
+	}
+}
+
+// active is how many jobs are with workers.
+func (s *server) active(ctx context.Context) (int64, error) {
+	queues, err := s.side.Queues(ctx)
+	var n int64
+	for _, q := range queues {
+		n += q.Counts[job.Active]
+	}
+	return n, err
+}

@@ -1,0 +1,122 @@
+package outrider_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/outrider-jobs/outrider"
+
+// mayImport is the map of the house: for every package, which of ours it may
+// import. "." is the package in the root. A package that is not listed fails
+// the test: a new wall is drawn here first.
+var mayImport = map[string][]string{
+	".":                   {},
+	"job":                 {},
+	"job/storetest":       {"job"},
+	"job/servicetest":     {"job"},
+	"sqlitestore":         {".", "job"},
+	"outbox":              {"job"},
+	"adapters/sqlite":     {"job", "outbox"},
+	"cronsched":           {"job"},
+	"sidecar":             {"job", "cronsched"},
+	"sidecar/httpapi":     {"job", "internal/wire"},
+	"internal/wire":       {"job"},
+	"client":              {"job", "internal/wire"},
+	"examples/quickstart": public,
+	"cmd/outrider":        public,
+}
+
+// public is what anybody may import.
+var public = []string{"job", "sqlitestore", "outbox", "adapters/sqlite", "cronsched", "sidecar", "sidecar/httpapi", "client"}
+
+// mustNotLink says what a program that imports the package must not be made to
+// carry: a package, or with a slash at the end all below it.
+var mustNotLink = map[string][]string{
+	"job":             {"database/sql", "net/http"},
+	"sidecar":         append([]string{"github.com/labstack/", "net/http"}, drivers...),
+	"sidecar/httpapi": append([]string{module + "/sidecar"}, drivers...),
+	"outbox":          append([]string{"github.com/labstack/"}, drivers...),
+	"client":          append([]string{"github.com/labstack/", module + "/sidecar"}, drivers...),
+}
+
+// drivers of databases are chosen by the program, never by the library.
+var drivers = []string{"modernc.org/", "github.com/jackc/", "github.com/lib/pq", "github.com/go-sql-driver/",
+	"github.com/mattn/go-sqlite3", "github.com/ncruces/"}
+
+// listed is what `go list -json` says of a package.
+type listed struct {
+	ImportPath string
+	Imports    []string
+	Deps       []string
+}
+
+func TestImportsFollowTheMap(t *testing.T) {
+	packages := listPackages(t)
+	for name, p := range packages {
+		allowed, ok := mayImport[name]
+		if !ok {
+			t.Errorf("package %s is not on the map: add it to mayImport", name)
+			continue
+		}
+		for _, path := range p.Imports {
+			if ours, ok := local(path); ok && !slices.Contains(allowed, ours) {
+				t.Errorf("%s imports %s; it may import %v", name, ours, allowed)
+			}
+		}
+	}
+}
+
+func TestEmbeddingLinksNothingUnasked(t *testing.T) {
+	packages := listPackages(t)
+	for name, banned := range mustNotLink {
+		for _, dep := range packages[name].Deps {
+			for _, b := range banned {
+				if dep == b || strings.HasSuffix(b, "/") && strings.HasPrefix(dep, b) {
+					t.Errorf("%s links %s", name, dep)
+				}
+			}
+		}
+	}
+}
+
+// local is the name on the map of an import path of ours.
+func local(path string) (string, bool) {
+	if path == module {
+		return ".", true
+	}
+	return strings.CutPrefix(path, module+"/")
+}
+
+func listPackages(t *testing.T) map[string]listed {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports,Deps", "./...").Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			t.Fatalf("go list: %v\n%s", err, exit.Stderr)
+		}
+		t.Fatalf("go list: %v", err)
+	}
+	packages := map[string]listed{}
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p listed
+		switch err := d.Decode(&p); {
+		case errors.Is(err, io.EOF):
+			return packages
+		case err != nil:
+			t.Fatalf("read go list: %v", err)
+		}
+		name, ok := local(p.ImportPath)
+		if !ok {
+			t.Fatalf("go list names %q, which is not of this module", p.ImportPath)
+		}
+		packages[name] = p
+	}
+}
