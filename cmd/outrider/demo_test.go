@@ -41,32 +41,40 @@ func TestDemoSurvivesKills(t *testing.T) {
 		for i := range 20 {
 			t.Run(fmt.Sprint(i), func(t *testing.T) {
 				t.Parallel()
-				r := rand.New(rand.NewPCG(seed, uint64(i)))
-				after := time.Duration(r.Int64N(int64(700 * time.Millisecond)))
-				t.Logf("seed %d, killed after %s", seed, after)
-				if killedDemo(t, after) {
+				// The demo of 60 orders says some 100 things while orders and jobs are on their way.
+				point := rand.New(rand.NewPCG(seed, uint64(i))).IntN(90)
+				t.Logf("seed %d, killed %d lines after the server was up", seed, point)
+				if killedDemo(t, point) {
 					hit.Add(1)
 				}
 			})
 		}
 	})
 	if n := hit.Load(); n < 10 {
-		t.Errorf("only %d of 20 servers were killed before the demo was over: the demo is too short for this test", n)
+		t.Errorf("only %d of 20 demos were still going on when their server was killed", n)
 	}
 }
 
-// killedDemo kills the first server of a demo some time after it is up, and
-// says whether the demo was still going on then.
-func killedDemo(t *testing.T, after time.Duration) bool {
+// killedDemo runs a demo whose first server is killed when so many lines have
+// been said after it was up. It says whether the demo had to start another.
+func killedDemo(t *testing.T, point int) bool {
 	t.Helper()
-	var timer *time.Timer
-	out := demoProcess(t, func(pid int) {
-		if timer == nil {
-			timer = time.AfterFunc(after, func() { _ = syscall.Kill(pid, syscall.SIGKILL) }) // one that is over needs no kill
+	pid, since := 0, 0
+	out := demoProcess(t, func(line string) {
+		if m := serverLine.FindStringSubmatch(line); m != nil && pid == 0 {
+			pid, _ = strconv.Atoi(m[1])
 		}
-	}, "--orders", "200")
-	timer.Stop()
-	if !strings.Contains(out, "150 orders committed, 150 jobs completed, one to one; 50 rolled back, no job") {
+		if pid == 0 {
+			return
+		}
+		if since == point {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				t.Errorf("kill: %v", err)
+			}
+		}
+		since++
+	}, "--orders", "60")
+	if !strings.Contains(out, "45 orders committed, 45 jobs completed, one to one; 15 rolled back, no job") {
 		t.Errorf("the check does not hold:\n%s", out)
 	}
 	return strings.Contains(out, "was killed (signal: killed)")
@@ -75,8 +83,8 @@ func killedDemo(t *testing.T, after time.Duration) bool {
 var serverLine = regexp.MustCompile(`process (\d+) serves`)
 
 // demoProcess runs the demo in a process of its own and returns what it said.
-// served is told the process id of every server it starts.
-func demoProcess(t *testing.T, served func(pid int), args ...string) string {
+// each is called with every line as it comes.
+func demoProcess(t *testing.T, each func(line string), args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], append([]string{"demo"}, args...)...)
 	cmd.Env = append(os.Environ(), asProgram)
@@ -91,9 +99,8 @@ func demoProcess(t *testing.T, served func(pid int), args ...string) string {
 	}
 	for s := bufio.NewScanner(stdout); s.Scan(); {
 		fmt.Fprintln(&said, s.Text())
-		if m := serverLine.FindStringSubmatch(s.Text()); m != nil && served != nil {
-			pid, _ := strconv.Atoi(m[1])
-			served(pid)
+		if each != nil {
+			each(s.Text())
 		}
 	}
 	if err := cmd.Wait(); err != nil {
