@@ -42,8 +42,8 @@ CREATE TABLE jobs (
 -- Available: the claim, in its order. Only waiting jobs are in it.
 CREATE INDEX jobs_claim ON jobs (queue, priority DESC, seq) WHERE state = 'available';
 
--- Due, NextDue, Held: what a clock must look at, and when.
-CREATE INDEX jobs_due ON jobs (state, due_at) WHERE due_at IS NOT NULL;
+-- Due, NextDue, Held: what a clock must look at, and when; seq keeps those of one instant in order.
+CREATE INDEX jobs_due ON jobs (state, due_at, seq) WHERE due_at IS NOT NULL;
 
 -- Jobs with Dead, DeadStats: the dead letters, newest last.
 CREATE INDEX jobs_dead ON jobs (finished_at) WHERE dead = 1;

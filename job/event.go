@@ -1,6 +1,7 @@
 package job
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -30,12 +31,32 @@ func (j *Job) TakeEvents() []Event {
 // tell notes an event of this job; fill adds the members of its data.
 func (j *Job) tell(kind string, now time.Time, fill func(*object)) {
 	e := Event{Type: kind, Time: now, JobID: j.ID, JobType: j.Type, Queue: j.Queue}
-	if fill != nil {
+	traced := j.traced()
+	if fill != nil || traced {
 		o := newObject(make([]byte, 0, 96))
-		fill(o)
+		if fill != nil {
+			fill(o)
+		}
+		if traced {
+			j.trace(o)
+		}
 		e.Data = o.close()
 	}
 	j.events = append(j.events, e)
+}
+
+// traced reports whether meta may hold what every event repeats. It errs on the safe side.
+func (j *Job) traced() bool {
+	return j.Meta != nil && (bytes.Contains(j.Meta, []byte("trace_id")) || bytes.Contains(j.Meta, []byte("tenant_id")))
+}
+
+// trace repeats trace_id and tenant_id of the job's meta (contract §4.18).
+func (j *Job) trace(o *object) {
+	for _, name := range []string{"trace_id", "tenant_id"} {
+		if v := detail(j.Meta, name); v != "" {
+			o.str(name, v)
+		}
+	}
 }
 
 func (j *Job) tellEnqueued(now time.Time) {
@@ -50,6 +71,15 @@ func (j *Job) tellFailed(now time.Time, f Failure) {
 	j.tell("job.failed", now, func(o *object) {
 		o.int("attempt", int64(j.Attempt))
 		o.int("duration_ms", since(began, now))
+		f.brief(o, "error")
+	})
+}
+
+func (j *Job) tellRetrying(now, next time.Time, f Failure) {
+	j.tell("job.retrying", now, func(o *object) {
+		o.int("attempt", int64(j.Attempt))
+		o.int("max_attempts", int64(j.MaxAttempts))
+		o.time("next_retry_at", next)
 		f.brief(o, "error")
 	})
 }

@@ -51,7 +51,7 @@ type Status struct {
 	State       State
 	Attempt     int           // executions begun; FETCH counts it up, a manual retry resets it
 	Releases    int           // executions given back untouched, which cost no attempt
-	Seq         int64         // place in the queue; the store gives one at each entry into available
+	Seq         int64         // place in line; the store gives one at PUSH and at each entry into available
 	DueAt       time.Time     // when a clock must look at this job again
 	CreatedAt   time.Time     // when PUSH was received
 	EnqueuedAt  time.Time     // when it last became available

@@ -16,6 +16,7 @@ func (j *Job) Push(now time.Time) error {
 		return j.refuse(Push)
 	}
 	now = now.Truncate(time.Millisecond)
+	j.wholeMillis()
 	if j.Delay > 0 {
 		j.ScheduledAt = now.Add(j.Delay)
 	}
@@ -39,6 +40,26 @@ func (j *Job) Push(now time.Time) error {
 	}
 	j.tellEnqueued(now)
 	return nil
+}
+
+// wholeMillis rounds what the envelope asks for up to the milliseconds that are
+// stored, so that nothing happens early, and memory and disk agree.
+func (j *Job) wholeMillis() {
+	for _, t := range [...]*time.Time{&j.ScheduledAt, &j.ExpiresAt} {
+		if r := t.Truncate(time.Millisecond); !r.Equal(*t) {
+			*t = r.Add(time.Millisecond)
+		}
+	}
+	for _, d := range [...]*time.Duration{&j.Delay, &j.TTL, &j.Timeout, &j.Visibility} {
+		*d = ceilMillis(*d)
+	}
+}
+
+func ceilMillis(d time.Duration) time.Duration {
+	if r := d.Truncate(time.Millisecond); r < d {
+		return r + time.Millisecond
+	}
+	return d
 }
 
 // Ready lets a scheduled or retryable job into its queue because its time has
@@ -81,6 +102,7 @@ func (j *Job) Start(now time.Time, lease Lease) error {
 		return Errorf(Conflict, "job %s expired at %s", j.ID, FormatTime(j.ExpiresAt))
 	}
 	before := j.Status
+	lease.Length = ceilMillis(lease.Length)
 	lease.Until = now.Add(lease.Length)
 	j.Attempt++
 	j.StartedAt = now
@@ -171,6 +193,7 @@ func (j *Job) Lose(now time.Time, cause string, r float64) error {
 		}
 		j.record(now, f)
 		j.tellFailed(now, f)
+		j.tellRetrying(now, now, f)
 		j.EnqueuedAt, j.StartedAt = now, time.Time{}
 		j.release()
 		j.Lost = lost
@@ -293,7 +316,7 @@ func (j *Job) Extend(now time.Time, c Claim, length time.Duration) error {
 	if length <= 0 {
 		length = j.Lease.Length
 	}
-	j.Lease.Until = now.Add(length)
+	j.Lease.Until = now.Add(ceilMillis(length))
 	j.DueAt = j.due()
 	return nil
 }
@@ -340,7 +363,7 @@ func (j *Job) fail(now time.Time, on Trigger, p RetryPolicy, f Failure, v verdic
 	if v == retry {
 		j.RetryDelay = p.Delay(max(j.Attempt-j.Releases, 1), r)
 		if f.RetryAfter != nil {
-			j.RetryDelay = max(0, min(*f.RetryAfter, p.MaxInterval))
+			j.RetryDelay = max(0, min(ceilMillis(*f.RetryAfter), p.MaxInterval))
 		}
 		j.NextRetryAt = now.Add(j.RetryDelay)
 	} else {
@@ -354,12 +377,7 @@ func (j *Job) fail(now time.Time, on Trigger, p RetryPolicy, f Failure, v verdic
 	j.tellFailed(now, f)
 	j.release()
 	if v == retry {
-		j.tell("job.retrying", now, func(o *object) {
-			o.int("attempt", int64(j.Attempt))
-			o.int("max_attempts", int64(j.MaxAttempts))
-			o.time("next_retry_at", j.NextRetryAt)
-			f.brief(o, "error")
-		})
+		j.tellRetrying(now, j.NextRetryAt, f)
 		return nil
 	}
 	j.Lost = nil

@@ -76,12 +76,13 @@ type Tx interface {
 	// Available returns up to n available jobs: the queues in the order given,
 	// inside one by priority, highest first, then by Seq. Paused queues have none.
 	Available(queues []string, n int) ([]*Job, error)
-	// Due returns up to n jobs in state s whose DueAt is not after before, the earliest first.
+	// Due returns up to n jobs in state s whose DueAt is not after before, the
+	// earliest first, and those of one instant by Seq.
 	Due(s State, before time.Time, n int) ([]*Job, error)
 	// NextDue returns the earliest DueAt of state s, or the zero time.
 	NextDue(s State) (time.Time, error)
 	// InsertJob stores a new job, its events and its counters. Duplicate if the
-	// ID exists. A job in available with Seq 0 is given the next Seq, also in *j.
+	// ID exists. A job with Seq 0 is given the next Seq, also in *j.
 	InsertJob(j *Job) error
 	// UpdateJob saves the Status of a job that this tx has read, with its
 	// events and counters. Seq is given as by InsertJob.

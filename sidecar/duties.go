@@ -54,6 +54,20 @@ const (
 	hourly  = time.Hour            // pruning
 )
 
+// grace is how long nobody loses a job after this process was stopped for a
+// while, or its clock jumped: the workers were not silent, we did not listen.
+const grace = silence / 3
+
+// listen notices that more time has passed since the last look than can have
+// passed, and begins a grace then.
+func (s *Sidecar) listen(now time.Time) {
+	if away := now.Sub(s.looked); !s.looked.IsZero() && away > longest+5*time.Second {
+		s.spare = now.Add(grace)
+		s.log.Warn("this server was stopped for a while, or its clock was set forward; workers keep their jobs for a grace", "away", away, "grace", grace)
+	}
+	s.looked = now
+}
+
 // Run does the duties until ctx ends and the last has stopped. It returns nil then.
 func (s *Sidecar) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
@@ -65,6 +79,7 @@ func (s *Sidecar) Run(ctx context.Context) error {
 		case <-s.clock.poke:
 		case <-timer.C:
 		}
+		s.listen(s.now())
 		s.round(ctx)
 		timer.Reset(max(0, min(s.clock.soonest().Sub(s.now()), longest)))
 	}
@@ -112,9 +127,7 @@ func (s *Sidecar) sweep(ctx context.Context, now time.Time, verb func(*job.Job) 
 			if err != nil {
 				return err
 			}
-			if !at.IsZero() && (next.IsZero() || at.Before(next)) {
-				next = at
-			}
+			next = sooner(next, at)
 		}
 		return nil
 	})
@@ -139,6 +152,9 @@ func (s *Sidecar) promote(ctx context.Context, now time.Time) (time.Time, error)
 
 // rescue takes jobs back whose execution ran over or whose worker fell silent.
 func (s *Sidecar) rescue(ctx context.Context, now time.Time) (time.Time, error) {
+	if now.Before(s.spare) {
+		return s.spare, nil
+	}
 	return s.sweep(ctx, now, func(j *job.Job) error {
 		if j.Timeout > 0 && !now.Before(j.StartedAt.Add(j.Timeout)) {
 			return j.Overrun(now, s.o.Rand())
@@ -159,6 +175,9 @@ func expired(j *job.Job, now time.Time) bool {
 // workers takes the jobs of workers that beat once and then fell silent, and
 // forgets them after a day (contract §4.9).
 func (s *Sidecar) workers(ctx context.Context, now time.Time) (next time.Time, err error) {
+	if now.Before(s.spare) {
+		return s.spare, nil
+	}
 	var lost []*job.Job
 	var gone []string
 	err = s.store.Update(ctx, func(tx job.Tx) error {
@@ -169,9 +188,7 @@ func (s *Sidecar) workers(ctx context.Context, now time.Time) (next time.Time, e
 		}
 		for _, w := range ws {
 			if quietSince := now.Sub(w.BeatAt); quietSince < silence {
-				if at := w.BeatAt.Add(silence); next.IsZero() || at.Before(next) {
-					next = at
-				}
+				next = sooner(next, w.BeatAt.Add(silence))
 				continue
 			} else if quietSince > day {
 				gone = append(gone, w.ID)
@@ -184,13 +201,16 @@ func (s *Sidecar) workers(ctx context.Context, now time.Time) (next time.Time, e
 				return err
 			}
 			for _, h := range held {
-				j, err := s.bereave(tx, h, w, now)
+				// A job claimed after the last beat shows that the worker lived then.
+				if until := h.StartedAt.Add(silence); now.Before(until) {
+					next = sooner(next, until)
+					continue
+				}
+				j, err := s.bereave(tx, h.ID, w, now)
 				if err != nil {
 					return err
 				}
-				if j != nil {
-					lost = append(lost, j)
-				}
+				lost = append(lost, j)
 			}
 		}
 		return nil
@@ -210,13 +230,9 @@ func (s *Sidecar) workers(ctx context.Context, now time.Time) (next time.Time, e
 	return next, nil
 }
 
-// bereave takes one job from a dead worker. A job claimed after the last beat
-// proves that the worker lives on without beating; its reservation decides then.
-func (s *Sidecar) bereave(tx job.Tx, held *job.Job, w job.WorkerInfo, now time.Time) (*job.Job, error) {
-	if now.Sub(held.StartedAt) < silence {
-		return nil, nil
-	}
-	j, err := tx.Job(held.ID)
+// bereave takes one job from a dead worker.
+func (s *Sidecar) bereave(tx job.Tx, id job.ID, w job.WorkerInfo, now time.Time) (*job.Job, error) {
+	j, err := tx.Job(id)
 	if err != nil {
 		return nil, err
 	}
@@ -225,6 +241,14 @@ func (s *Sidecar) bereave(tx job.Tx, held *job.Job, w job.WorkerInfo, now time.T
 	}
 	s.log.Warn("a worker fell silent, its job goes to another", "worker", w.ID, "job", j.ID, "silent", now.Sub(w.BeatAt))
 	return j, tx.UpdateJob(j)
+}
+
+// sooner is the earlier of two instants, where zero is not set.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // prune removes what its retention no longer covers (contract §4.21).

@@ -2,6 +2,7 @@ package sidecar
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -15,8 +16,8 @@ const (
 // Fetch claims jobs; see [job.Worker]. A fetch that waits is woken by the job
 // that comes, not by a poll.
 func (s *Sidecar) Fetch(ctx context.Context, f job.FetchRequest) ([]*job.Job, error) {
-	if len(f.Queues) == 0 {
-		e := job.Errorf(job.Invalid, "queues is required: at least one queue to fetch from")
+	if len(f.Queues) == 0 || slices.Contains(f.Queues, "") {
+		e := job.Errorf(job.Invalid, "queues is required: the name of at least one queue to fetch from, and none empty")
 		e.Details = map[string]any{"field": "queues"}
 		return nil, e
 	}
@@ -46,6 +47,9 @@ func (s *Sidecar) await(ctx context.Context, f job.FetchRequest) ([]*job.Job, er
 		select {
 		case <-w.rung:
 			s.bell.arm(w)
+			if idle, err := s.told(ctx, f.Worker); err != nil || idle {
+				return nil, err
+			}
 		case <-timeout.C:
 			return nil, nil
 		case <-s.quiet:

@@ -21,6 +21,11 @@ func (s *Sidecar) Ack(ctx context.Context, c job.Claim, result json.RawMessage) 
 
 // Fail ends an attempt badly, or gives the job back; see [job.Worker].
 func (s *Sidecar) Fail(ctx context.Context, c job.Claim, f job.Failure) (*job.Job, error) {
+	if f.Details != nil {
+		if err := job.CheckJSON(f.Details); err != nil {
+			return nil, err
+		}
+	}
 	now, r := s.now(), s.o.Rand()
 	done, err := s.change(ctx, c.ID, func(j *job.Job) error { return j.Fail(now, c, f, r) })
 	return done.Job, err
@@ -62,6 +67,9 @@ func (s *Sidecar) Beat(ctx context.Context, b job.Beat) (job.BeatReply, error) {
 	}
 	s.roster.set(w)
 	s.clock.wake(dutyWorkers, now.Add(silence))
+	if b.Visibility > 0 && len(reply.Extended) > 0 {
+		s.clock.wake(dutyRescue, now.Add(b.Visibility)) // it may be shorter than before
+	}
 	return reply, nil
 }
 

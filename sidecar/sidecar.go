@@ -47,6 +47,9 @@ type Sidecar struct {
 	roster  roster
 	quiet   chan struct{} // closed by Quiet
 	hush    sync.Once
+
+	looked time.Time // when Run last looked at the clock; its goroutine's alone
+	spare  time.Time // until when nobody loses a job; likewise
 }
 
 var _ job.Service = (*Sidecar)(nil)

@@ -152,9 +152,9 @@ func noJob(id job.ID) error {
 	return e
 }
 
-// place gives a job that enters its queue the next position.
+// place gives a job that is new, or that enters its queue, the next position.
 func (t *tx) place(j *job.Job) {
-	if j.State == job.Available && j.Seq == 0 {
+	if j.Seq == 0 {
 		t.w.seq++
 		j.Seq = t.w.seq
 	}
@@ -263,7 +263,7 @@ func twice(before []string, name string) bool {
 
 const dueIDs = `SELECT id FROM jobs
 WHERE state = ? AND due_at <= ?
-ORDER BY due_at
+ORDER BY due_at, seq
 LIMIT ?`
 
 // Due reads what a clock must look at.

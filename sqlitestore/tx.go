@@ -159,7 +159,13 @@ func appendEvent(b *bytes.Buffer, e *job.Event) {
 	}
 	if e.Data != nil {
 		s = append(s, `,"d":`...)
+		at := len(s)
 		s = append(s, e.Data...)
+		for i := at; i < len(s); i++ {
+			if s[i] == '\n' { // white space between tokens: a string holds none
+				s[i] = ' '
+			}
+		}
 	}
 	s = append(s, '}', '\n')
 	b.Write(s)

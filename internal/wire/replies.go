@@ -41,7 +41,7 @@ func readOne(body []byte) (oneJob, *job.Job, error) {
 	}
 	j, err := parse(r.Job)
 	if err == nil {
-		j.Dead = r.DeadLetter
+		j.Dead = j.Dead || r.DeadLetter
 	}
 	return r, j, err
 }
