@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -33,7 +34,7 @@ func TestPlans(t *testing.T) {
 	dead := conditions(job.Filter{Dead: true, Queue: "q"})
 	byQueue := conditions(job.Filter{Queue: "q"})
 	for _, q := range []struct{ name, sql string }{
-		{"insertJob", insertJob}, {"updateJob", updateJob}, {"deleteJob", deleteJob}, {"jobByID", jobByID},
+		{"insertJob", insertJob}, {"insertPlain", insertPlain}, {"updateJob", updateJob}, {"deleteJob", deleteJob}, {"jobByID", jobByID},
 		{"availableIDs", availableIDs}, {"dueIDs", dueIDs}, {"nextDue", nextDue}, {"heldJobs", heldJobs},
 		{"deadStats", deadStats}, {"list", "SELECT id FROM jobs" + byQueue.String() + " ORDER BY id DESC LIMIT ?"},
 		{"list dead", "SELECT id FROM jobs" + dead.String() + " ORDER BY finished_at DESC, id DESC LIMIT ?"},
@@ -178,5 +179,37 @@ func TestBrokenWriterRefuses(t *testing.T) {
 	}
 	if err := s.View(t.Context(), func(tx job.ReadTx) error { _, err := tx.Queues(); return err }); err != nil {
 		t.Errorf("reading goes on: %v", err)
+	}
+}
+
+// SQLite up to 3.51.2 can corrupt a file whose log is reset while another
+// connection writes; and the driver is only tested with the libc that it names.
+func TestSQLiteIsNewEnough(t *testing.T) {
+	s := opened(t)
+	var version string
+	if err := s.readers.Get(&version, "SELECT sqlite_version()"); err != nil {
+		t.Fatal(err)
+	}
+	var major, minor, patch int
+	if _, err := fmt.Sscanf(version, "%d.%d.%d", &major, &minor, &patch); err != nil {
+		t.Fatal(err)
+	}
+	if major*1_000_000+minor*1000+patch < 3_053_004 {
+		t.Errorf("SQLite is %s, it must be 3.53.4 or newer", version)
+	}
+	ours, err := exec.Command("go", "list", "-m", "-f", "{{.Version}}", "modernc.org/libc").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "modernc.org/sqlite").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "modernc.org/libc " + strings.TrimSpace(string(ours)) + "\n"; !strings.Contains(string(theirs), want) {
+		t.Errorf("the driver's go.mod does not name the libc that is built in: %s", want)
 	}
 }

@@ -21,6 +21,21 @@ const insertJob = `INSERT INTO jobs (` + jobColumns + `)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING`
 
+// insertPlain is insertJob for a job that has just entered its queue and asks for
+// nothing special, as most do: what is not named is NULL. Binding the twenty
+// NULLs would cost a fifth of the insert.
+const insertPlain = `INSERT INTO jobs (id, type, queue, args, meta, priority, max_attempts, extra, created_at, state, attempt, releases, seq, enqueued_at, dead)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'available', 0, 0, ?, ?, 0)
+ON CONFLICT (id) DO NOTHING`
+
+// plain reports whether insertPlain writes all there is of a job.
+func plain(j *job.Job) bool {
+	return j.State == job.Available && j.Attempt == 0 && j.Releases == 0 && j.DueAt.IsZero() &&
+		j.ScheduledAt.IsZero() && j.ExpiresAt.IsZero() && j.Timeout == 0 && j.Visibility == 0 &&
+		j.Retry == nil && j.Unique == nil && j.RetryDelay == 0 && j.Lost == nil && j.Errors == nil && j.Error == nil &&
+		j.StartedAt.IsZero() && j.ActivatedAt.IsZero()
+}
+
 // updateJob names the state it expects: the row of another transition is never overwritten.
 const updateJob = `UPDATE jobs SET
   state = ?, attempt = ?, releases = ?, seq = ?, due_at = ?, enqueued_at = ?, started_at = ?, activated_at = ?,
@@ -163,8 +178,15 @@ func (t *tx) place(j *job.Job) {
 // InsertJob stores a new job.
 func (t *tx) InsertJob(j *job.Job) error {
 	t.place(j)
-	t.args = statusArgs(envelopeArgs(t.args[:0], j), j)
-	n, err := t.w.st.insert.exec(t.args...)
+	insert := t.w.st.insert
+	if plain(j) {
+		insert = t.w.st.insertPlain
+		t.args = append(t.args[:0], string(j.ID), j.Type, j.Queue, string(j.Args), text(j.Meta), int64(j.Priority),
+			int64(j.MaxAttempts), text(j.Extra), j.CreatedAt.UnixMilli(), j.Seq, millis(j.EnqueuedAt))
+	} else {
+		t.args = statusArgs(envelopeArgs(t.args[:0], j), j)
+	}
+	n, err := insert.exec(t.args...)
 	if err != nil {
 		return t.fail("insert job", err)
 	}

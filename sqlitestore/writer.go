@@ -186,7 +186,8 @@ func protect(tx *tx, fn func(job.Tx) error) (err error) {
 // statements are prepared once, on the writer's connection.
 type statements struct {
 	begin, commit, rollback, savepoint, release, rollbackTo *stmt
-	insert, update, remove, byID, available, due, nextDue   *stmt
+	insert, insertPlain, update, remove                     *stmt
+	byID, available, due, nextDue                           *stmt
 	putQueue, putMark, putEvents                            *stmt
 }
 
@@ -197,7 +198,7 @@ func (w *writer) prepare() error {
 	}{
 		{&w.st.begin, "BEGIN IMMEDIATE"}, {&w.st.commit, "COMMIT"}, {&w.st.rollback, "ROLLBACK"},
 		{&w.st.savepoint, "SAVEPOINT one"}, {&w.st.release, "RELEASE one"}, {&w.st.rollbackTo, "ROLLBACK TO one"},
-		{&w.st.insert, insertJob}, {&w.st.update, updateJob}, {&w.st.remove, deleteJob}, {&w.st.byID, jobByID},
+		{&w.st.insert, insertJob}, {&w.st.insertPlain, insertPlain}, {&w.st.update, updateJob}, {&w.st.remove, deleteJob}, {&w.st.byID, jobByID},
 		{&w.st.available, availableIDs}, {&w.st.due, dueIDs}, {&w.st.nextDue, nextDue},
 		{&w.st.putQueue, putQueue}, {&w.st.putMark, putMark}, {&w.st.putEvents, putEvents},
 	} {
@@ -242,7 +243,7 @@ func (w *writer) load() error {
 // closeStatements gives the statements back before their connection closes.
 func (w *writer) closeStatements() {
 	st := w.st
-	for _, s := range []*stmt{st.begin, st.commit, st.rollback, st.savepoint, st.release, st.rollbackTo, st.insert,
+	for _, s := range []*stmt{st.begin, st.commit, st.rollback, st.savepoint, st.release, st.rollbackTo, st.insert, st.insertPlain,
 		st.update, st.remove, st.byID, st.available, st.due, st.nextDue, st.putQueue, st.putMark, st.putEvents} {
 		if s != nil {
 			_ = s.s.Close() // the connection closes next

@@ -49,6 +49,9 @@ func same(t *testing.T, got, want *job.Job) {
 }
 
 func roundTrip(t *testing.T, s job.Store) {
+	simple := New(t, "q", func(j *job.Job) { j.Meta, j.Extra = json.RawMessage(`{"a":1}`), json.RawMessage(`{"tags":["x"]}`) })
+	insert(t, s, simple)
+	same(t, read(t, s, simple.ID), simple)
 	j := full(t)
 	insert(t, s, j)
 	same(t, read(t, s, j.ID), j)
