@@ -116,8 +116,8 @@ func ackTwice(k *kit) {
 }
 
 func requeueKeeps(k *kit) {
-	once := json.RawMessage(`{"max_attempts":1}`)
-	first := k.push(func(e *job.Envelope) { e.Type, e.Retry = "first", once })
+	twice := json.RawMessage(`{"max_attempts":2,"initial_interval_ms":1,"max_interval_ms":1}`)
+	first := k.push(func(e *job.Envelope) { e.Type, e.Retry = "first", twice })
 	k.named("second")
 	for n := 1; n <= 3; n++ {
 		j := k.take()
@@ -133,8 +133,11 @@ func requeueKeeps(k *kit) {
 	k.named("third")
 	j := k.take()
 	k.order(k.fetch(job.FetchRequest{Count: 9}), "second", "third")
-	if failed := k.fail(j, job.Failure{Message: "no"}); failed.State != job.Discarded || failed.Attempt != 4 {
-		k.t.Errorf("the one attempt that was allowed is spent now: %s", text(failed))
+	if failed := k.fail(j, job.Failure{Message: "no"}); failed.State != job.Retryable || failed.Attempt != 4 {
+		k.t.Errorf("the first of two attempts is spent now: %s", text(failed))
+	}
+	if failed := k.fail(k.take(), job.Failure{Message: "no"}); failed.State != job.Discarded || failed.Attempt != 5 {
+		k.t.Errorf("the second of two attempts is spent now: %s", text(failed))
 	}
 }
 

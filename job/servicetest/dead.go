@@ -1,0 +1,104 @@
+package servicetest
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+var deadLetters = []verdict{
+	{"dead letters are listed, newest first, and counted", deadLists},
+	{"a revived job begins anew at the end of its queue", revives},
+	{"a deleted dead letter is gone for good", deletesDead},
+}
+
+// bury makes a dead letter.
+func (k *kit) bury(name, errType string) *job.Job {
+	k.t.Helper()
+	k.push(func(e *job.Envelope) {
+		e.Type, e.Retry = name, json.RawMessage(`{"max_attempts":1,"on_exhaustion":"dead_letter"}`)
+	})
+	return k.fail(k.take(), job.Failure{Type: errType, Message: "no"})
+}
+
+func deadLists(k *kit) {
+	if st, err := k.s.DeadStats(k.ctx()); err != nil || st.Total != 0 || !st.Oldest.IsZero() || !st.Newest.IsZero() {
+		k.t.Errorf("at first: %+v, %v", st, err)
+	}
+	a := k.bury("a", "net.x")
+	k.pause(2 * time.Millisecond) // deaths in one millisecond have no order
+	k.bury("b", "net.y")
+	k.pause(2 * time.Millisecond)
+	c := k.bury("c", "net.x")
+	k.push(nil)
+	k.fail(k.take(), job.Failure{Code: "DISCARD"})
+	for _, tt := range []struct {
+		f    job.Filter
+		want []string
+	}{
+		{job.Filter{Dead: true}, []string{"c", "b", "a"}}, {job.Filter{Dead: true, ErrorType: "net.x"}, []string{"c", "a"}},
+		{job.Filter{Dead: true, Type: "b"}, []string{"b"}}, {job.Filter{Dead: true, Queue: "zoo"}, nil},
+		{job.Filter{Dead: true, Since: c.FinishedAt}, []string{"c"}}, {job.Filter{Dead: true, Until: c.FinishedAt}, []string{"b", "a"}},
+	} {
+		page, err := k.s.Jobs(k.ctx(), tt.f)
+		if err != nil || page.Total != int64(len(tt.want)) {
+			k.t.Errorf("%+v: total %d, %v", tt.f, page.Total, err)
+		}
+		k.order(page.Jobs, tt.want...)
+		for _, j := range page.Jobs {
+			if j.State != job.Discarded || !j.Dead || len(k.history(j)) != 1 || j.Error == nil {
+				k.t.Errorf("%+v: %s", tt.f, text(j))
+			}
+		}
+	}
+	st, err := k.s.DeadStats(k.ctx())
+	if err != nil || st.Total != 3 || st.ByQueue[queue] != 3 || st.ByType["b"] != 1 || st.ByErrorType["net.x"] != 2 ||
+		!st.Oldest.Equal(a.FinishedAt) || !st.Newest.Equal(c.FinishedAt) {
+		k.t.Errorf("%+v, %v", st, err)
+	}
+}
+
+func revives(k *kit) {
+	dead := k.bury("dead", "net.x")
+	k.named("waits")
+	c, err := k.s.Revive(k.ctx(), dead.ID)
+	if err != nil || c.State != job.Available || c.Previous != job.Discarded || c.Attempt != 0 || c.Dead {
+		k.t.Fatalf("%+v, %v", c, err)
+	}
+	if !c.EnqueuedAt.After(dead.EnqueuedAt) && !c.EnqueuedAt.Equal(dead.FinishedAt) {
+		k.t.Errorf("enqueued at %s, before %s", c.EnqueuedAt, dead.EnqueuedAt)
+	}
+	for _, j := range []*job.Job{c.Job, k.read(dead.ID)} {
+		for _, gone := range []string{"error", "errors", "discarded_at", "completed_at", "dead_letter", "started_at", "retry_delay_ms"} {
+			k.shows(j, gone, "")
+		}
+	}
+	_, err = k.s.Revive(k.ctx(), dead.ID)
+	k.is("revived twice", err, job.NotFound)
+	got := k.fetch(job.FetchRequest{Count: 9})
+	k.order(got, "waits", "dead")
+	again := k.fail(got[1], job.Failure{Message: "no"})
+	if again.State != job.Discarded || !again.Dead || again.Attempt != 1 || len(k.history(again)) != 1 {
+		k.t.Errorf("the second life ends as the first: %s", text(again))
+	}
+}
+
+func deletesDead(k *kit) {
+	dead := k.bury("dead", "net.x")
+	if err := k.s.DeleteDead(k.ctx(), dead.ID); err != nil {
+		k.t.Fatal(err)
+	}
+	_, err := k.s.Job(k.ctx(), dead.ID)
+	k.is("read", err, job.NotFound)
+	k.is("deleted twice", k.s.DeleteDead(k.ctx(), dead.ID), job.NotFound)
+	_, err = k.s.Revive(k.ctx(), dead.ID)
+	k.is("revived", err, job.NotFound)
+	if st, err := k.s.DeadStats(k.ctx()); err != nil || st.Total != 0 {
+		k.t.Errorf("%+v, %v", st, err)
+	}
+	if q, err := k.s.Queue(k.ctx(), queue); err != nil || q.Dead != 0 || q.Counts[job.Discarded] != 0 {
+		k.t.Errorf("%+v, %v", q, err)
+	}
+	k.push(func(e *job.Envelope) { e.ID = dead.ID })
+}

@@ -1,0 +1,155 @@
+package sidecar
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// Every job that is pushed is taken by somebody who waits, in the instant in
+// which it is pushed: a bubble's clock stands still while anybody has work, so
+// a wake-up that is lost shows as time that passed.
+func TestBellLosesNoWakeUp(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T, w *world) { bellRound(t, w, rand.New(rand.NewPCG(seed, 1))) })
+		})
+	}
+}
+
+var bellQueues = []string{"a", "b", "c"}
+
+// bellRound lets fetchers wait, each for some of the queues and all together for
+// each, and pushes as many jobs as there are fetchers. Some leave before.
+func bellRound(t *testing.T, w *world, r *rand.Rand) {
+	const fetchers, leavers = 24, 8
+	begin := time.Now()
+	var wg sync.WaitGroup
+	for range fetchers {
+		queues := append([]string{bellQueues[r.IntN(3)]}, bellQueues...) // one of them twice
+		wg.Go(func() {
+			jobs, err := w.Fetch(t.Context(), job.FetchRequest{Queues: queues, Wait: 20 * time.Second})
+			if err != nil || len(jobs) != 1 || time.Since(begin) != 0 {
+				t.Errorf("a fetch came with %d jobs after %s, %v", len(jobs), time.Since(begin), err)
+			}
+		})
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	back := make(chan job.ID, leavers)
+	for range leavers {
+		wg.Go(func() {
+			jobs, _ := w.Fetch(ctx, job.FetchRequest{Queues: bellQueues, Wait: 20 * time.Second})
+			for _, j := range jobs { // it got one before it left: it gives it back
+				back <- j.ID
+			}
+		})
+	}
+	if r.IntN(2) == 0 {
+		synctest.Wait()
+	}
+	for i := range fetchers {
+		if i == fetchers/2 {
+			leave()
+		}
+		wg.Go(func() { bellPush(t, w, bellQueues[i%3]) })
+	}
+	wg.Go(func() { giveBack(t, w, back) })
+	synctest.Wait()
+	close(back)
+	wg.Wait()
+}
+
+func bellPush(t *testing.T, w *world, queue string) {
+	if _, err := w.Enqueue(t.Context(), job.Envelope{Type: "a.b", Queue: queue, Args: json.RawMessage(`[]`)}); err != nil {
+		t.Error(err)
+	}
+}
+
+func giveBack(t *testing.T, w *world, ids <-chan job.ID) {
+	for id := range ids {
+		if _, err := w.Fail(t.Context(), job.Claim{ID: id}, job.Failure{Requeue: true}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A waiter that was rung and leaves without a job passes its signal on.
+func TestBellPassesSignalsOn(t *testing.T) {
+	t.Parallel()
+	var b bell
+	first := &waiter{rung: make(chan struct{}, 1), queues: []string{"a", "b"}}
+	second := &waiter{rung: make(chan struct{}, 1), queues: []string{"b"}}
+	third := &waiter{rung: make(chan struct{}, 1), queues: []string{"b"}}
+	for _, w := range []*waiter{first, second, third} {
+		b.arm(w)
+	}
+	b.ring("b", 1)
+	if len(first.rung) != 1 || len(second.rung)+len(third.rung) != 0 {
+		t.Error("the first in line was not rung, or not alone")
+	}
+	b.leave(first)
+	if len(second.rung) != 1 || len(third.rung) != 0 {
+		t.Error("the signal did not go to the next in line")
+	}
+	<-second.rung
+	b.leave(second)
+	if len(third.rung) != 0 {
+		t.Error("a signal that was used was passed on")
+	}
+	b.ring("b", 5)
+	b.leave(third)
+	if len(b.waiting) != 0 {
+		t.Errorf("%d lines are left behind", len(b.waiting))
+	}
+	b.ring("b", 1) // nobody is there
+}
+
+// The same over real time and many processors, for the race detector.
+func TestBellUnderLoad(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Retention{})
+	const jobs, fetchers = 300, 16
+	seen := make(chan job.ID, jobs)
+	ctx, stop := context.WithCancel(t.Context())
+	var fetching, pushing sync.WaitGroup
+	for i := range fetchers {
+		fetching.Go(func() {
+			for ctx.Err() == nil {
+				got, _ := w.Fetch(ctx, job.FetchRequest{Queues: []string{bellQueues[i%3], bellQueues[(i+1)%3]}, Wait: 20 * time.Second, Count: 1 + i%2})
+				for _, j := range got {
+					seen <- j.ID
+				}
+			}
+		})
+	}
+	for i := range jobs {
+		pushing.Go(func() { bellPush(t, w, bellQueues[i%3]) })
+	}
+	pushing.Wait()
+	once := map[job.ID]bool{}
+	late := time.NewTimer(15 * time.Second)
+	defer late.Stop()
+	for len(once) < jobs {
+		select {
+		case id := <-seen:
+			if once[id] {
+				t.Errorf("%s was given twice", id)
+			}
+			once[id] = true
+		case <-late.C:
+			t.Fatalf("%d of %d jobs were fetched, the rest waits for somebody who was not woken", len(once), jobs)
+		}
+	}
+	stop()
+	fetching.Wait()
+}

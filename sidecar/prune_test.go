@@ -1,0 +1,162 @@
+package sidecar
+
+import (
+	"testing"
+	"time"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// gone reports whether a job has been removed.
+func (w *world) gone(id job.ID) bool {
+	w.t.Helper()
+	_, err := w.Job(w.t.Context(), id)
+	if err != nil && job.KindOf(err) != job.NotFound {
+		w.t.Fatal(err)
+	}
+	return err != nil
+}
+
+// ends makes one job for each way to end, and one that never ends.
+func (w *world) ends() map[string]job.ID {
+	w.t.Helper()
+	m := map[string]job.ID{}
+	end := func(name string, f func(*job.Job)) {
+		w.push(nil)
+		j := w.take("w", 1000*time.Hour)
+		m[name] = j.ID
+		f(j)
+	}
+	end("completed", w.ack)
+	end("discarded", func(j *job.Job) { w.fail(j, job.Failure{Code: "DISCARD"}) })
+	end("dead", func(j *job.Job) { w.fail(j, job.Failure{Code: "DEAD_LETTER"}) })
+	end("cancelled", func(j *job.Job) {
+		if _, err := w.Cancel(w.t.Context(), j.ID, "", ""); err != nil {
+			w.t.Fatal(err)
+		}
+	})
+	m["pending"] = w.push(func(e *job.Envelope) { e.Hold = true }).ID
+	return m
+}
+
+// contract §4.21: completed and cancelled 7 days, discarded 30, dead letters 180, from their end.
+func TestPruneByDefault(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Retention{})
+	ids := w.ends()
+	for _, tt := range []struct {
+		keep  time.Duration
+		names []string
+	}{{7 * day, []string{"completed", "cancelled"}}, {30 * day, []string{"discarded"}}, {180 * day, []string{"dead"}}} {
+		w.pruned(ids, genesis.Add(tt.keep), tt.names...)
+	}
+	w.pass(1000 * day)
+	if w.gone(ids["pending"]) {
+		t.Error("a job that has not finished was removed")
+	}
+}
+
+// pruned makes sure that jobs are kept until an instant, and are gone an hour later.
+func (w *world) pruned(ids map[string]job.ID, until time.Time, names ...string) {
+	w.t.Helper()
+	w.set(until.Add(-tick))
+	w.settle()
+	for _, name := range names {
+		if w.gone(ids[name]) {
+			w.t.Errorf("%s: removed before %s", name, until)
+		}
+	}
+	w.pass(hourly + tick)
+	for _, name := range names {
+		if !w.gone(ids[name]) {
+			w.t.Errorf("%s: still there an hour after %s", name, until)
+		}
+	}
+}
+
+func TestPruneAsAsked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Retention{Completed: 2 * time.Hour, Cancelled: 4 * time.Hour, Discarded: 6 * time.Hour, Dead: 8 * time.Hour, Events: 10 * time.Hour})
+	ids := w.ends()
+	for i, name := range []string{"completed", "cancelled", "discarded", "dead"} {
+		w.pruned(ids, genesis.Add(time.Duration(i+1)*2*time.Hour), name)
+	}
+	if es, err := w.Events(t.Context(), job.EventFilter{}); err != nil || len(es) == 0 {
+		t.Errorf("%d events after 9 hours, %v", len(es), err)
+	}
+	w.pass(2 * time.Hour)
+	if es, err := w.Events(t.Context(), job.EventFilter{}); err != nil || len(es) != 0 {
+		t.Errorf("%d events after 11 hours, %v", len(es), err)
+	}
+}
+
+// Events live 7 days (contract §4.18), and the log goes on behind a prune.
+func TestPruneEvents(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Retention{})
+	w.push(nil)
+	w.pass(7*day - tick)
+	young := w.push(nil)
+	count := func() (n int, last job.Event) {
+		es, err := w.Events(t.Context(), job.EventFilter{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(es) > 0 {
+			last = es[len(es)-1]
+		}
+		return len(es), last
+	}
+	if n, _ := count(); n != 2 {
+		t.Errorf("%d events within 7 days, want 2", n)
+	}
+	w.pass(hourly)
+	n, last := count()
+	if n != 1 || last.JobID != young.ID || last.Seq != 2 {
+		t.Errorf("%d events, the last is %+v", n, last)
+	}
+}
+
+// A dead letter that was revived is pruned by its second end, not by its first.
+func TestPruneCountsFromTheLastEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Retention{Dead: time.Hour, Completed: 10 * time.Hour})
+	w.push(nil)
+	j := w.take("w", 0)
+	w.fail(j, job.Failure{Code: "DEAD_LETTER"})
+	if _, err := w.Revive(t.Context(), j.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.pass(5 * time.Hour)
+	w.is("revived", j.ID, job.Available)
+	w.ack(w.take("w", 0))
+	w.pass(9 * time.Hour)
+	w.is("completed", j.ID, job.Completed)
+	w.pass(2 * time.Hour)
+	if !w.gone(j.ID) {
+		t.Error("still there")
+	}
+}
+
+// More than one slice is removed in one go of the duties.
+func TestPruneOfManySlices(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Retention{})
+	const n = 3*slice + 7
+	es := make([]job.Envelope, n)
+	for i := range es {
+		es[i] = job.Envelope{Type: "a.b", Queue: mail, Args: []byte(`[]`), ExpiresAt: genesis.Add(time.Second)}
+	}
+	if _, err := w.Enqueue(t.Context(), es...); err != nil {
+		t.Fatal(err)
+	}
+	w.pass(time.Second)
+	q, err := w.Queue(t.Context(), mail)
+	if err != nil || q.Counts[job.Discarded] != n {
+		t.Errorf("expired %d of %d, %v", q.Counts[job.Discarded], n, err)
+	}
+	w.pass(30*day + hourly)
+	if page, err := w.Jobs(t.Context(), job.Filter{}); err != nil || page.Total != 0 {
+		t.Errorf("%d jobs are left, %v", page.Total, err)
+	}
+}
