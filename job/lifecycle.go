@@ -107,12 +107,12 @@ func (j *Job) Start(now time.Time, lease Lease) error {
 	j.Attempt++
 	j.StartedAt = now
 	j.Lease = lease
-	if j.Lost != nil {
-		j.Lost.Claims++
-	}
 	if err := j.move(Fetch, Active, now); err != nil {
 		j.Status = before
 		return err
+	}
+	if j.Lost != nil {
+		j.Lost.Claims++
 	}
 	j.tell("job.started", now, func(o *object) {
 		o.optional("worker_id", lease.Worker)
