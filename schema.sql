@@ -36,7 +36,8 @@ CREATE TABLE jobs (
   dead          INTEGER NOT NULL,
   result        TEXT,
   error         TEXT,
-  errors        TEXT
+  errors        TEXT,
+  told          INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- Available: the claim, in its order. Only waiting jobs are in it.
@@ -72,7 +73,8 @@ CREATE TABLE workers (
 ) STRICT, WITHOUT ROWID;
 
 -- The event log: the events of one commit are one row, as lines of JSON. first
--- is the Seq of the first of them.
+-- is the Seq of the first of them. Each line names the event before it of the
+-- same job, and jobs.told is the Seq of the job's newest: History follows the chain.
 CREATE TABLE events (
   first INTEGER NOT NULL PRIMARY KEY,
   at    INTEGER NOT NULL,

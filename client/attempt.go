@@ -75,7 +75,7 @@ func (r *run) call(ctx context.Context, j *job.Job) outcome {
 		limited, cancel = context.WithTimeout(ctx, j.Timeout)
 		defer cancel()
 	}
-	v, err := h(limited, j)
+	v, err := wrap(r.o.Middleware, h)(limited, j)
 	if err != nil {
 		if errors.Is(err, context.DeadlineExceeded) && limited.Err() != nil && ctx.Err() == nil {
 			err = overrun(err)

@@ -32,6 +32,8 @@ type fake struct {
 	onWord  func(word) error
 	onBeat  func(job.Beat) (job.BeatReply, error)
 
+	onFarewell func() error
+
 	mu      sync.Mutex // guards the rest
 	began   time.Time
 	waiting []*job.Job
@@ -40,6 +42,8 @@ type fake struct {
 	words   []word
 	beats   []job.Beat
 	tokens  int
+
+	farewells []string // the workers that deregistered
 }
 
 func newFake(jobs ...*job.Job) *fake {
@@ -143,6 +147,20 @@ func (f *fake) Beat(_ context.Context, b job.Beat) (job.BeatReply, error) {
 		return f.onBeat(b)
 	}
 	return job.BeatReply{Directive: "running"}, nil
+}
+
+func (f *fake) Register(context.Context, job.WorkerInfo) (job.Registration, error) {
+	return job.Registration{}, nil
+}
+
+func (f *fake) Deregister(_ context.Context, id string) ([]job.ID, error) {
+	f.mu.Lock()
+	f.farewells = append(f.farewells, id)
+	f.mu.Unlock()
+	if f.onFarewell != nil {
+		return nil, f.onFarewell()
+	}
+	return nil, nil
 }
 
 func (f *fake) said() []word {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/outrider-jobs/outrider/internal/wire"
 	"github.com/outrider-jobs/outrider/job"
@@ -75,6 +76,30 @@ func (c *Client) change(ctx context.Context, id job.ID, r call) (job.Change, err
 	return wire.ReadChange(body)
 }
 
+// ReviveDead takes many dead letters back; see [job.Operator]. How many were
+// taken before an error is not known here.
+func (c *Client) ReviveDead(ctx context.Context, f job.Filter) (int64, error) {
+	body, err := c.do(ctx, call{method: http.MethodPost, path: "/dead-letter/retry", body: wire.ReviveDeadBody(f)})
+	if err != nil {
+		return 0, err
+	}
+	return wire.ReadCount(body)
+}
+
+// PurgeDead removes the dead letters from before an instant; see
+// [job.Operator]. How many were removed before an error is not known here.
+func (c *Client) PurgeDead(ctx context.Context, before time.Time) (int64, error) {
+	q := url.Values{}
+	if !before.IsZero() {
+		q.Set("older_than", job.FormatTime(before))
+	}
+	body, err := c.do(ctx, call{method: http.MethodPost, path: "/dead-letter/purge?" + q.Encode()})
+	if err != nil {
+		return 0, err
+	}
+	return wire.ReadCount(body)
+}
+
 // DeleteDead removes a dead letter for good; see [job.Operator].
 func (c *Client) DeleteDead(ctx context.Context, id job.ID) error {
 	if err := named(id); err != nil {
@@ -131,6 +156,19 @@ func (c *Client) Queues(ctx context.Context) ([]job.Queue, error) {
 func (c *Client) Events(ctx context.Context, f job.EventFilter) ([]job.Event, error) {
 	f.Limit = min(max(cmp.Or(f.Limit, 100), 1), maxList)
 	body, err := c.do(ctx, call{method: http.MethodGet, path: "/events?" + wire.EventsQuery(f).Encode()})
+	if err != nil {
+		return nil, err
+	}
+	return wire.ReadEvents(body)
+}
+
+// History reads the newest events of a job; see [job.Operator].
+func (c *Client) History(ctx context.Context, id job.ID) ([]job.Event, error) {
+	if err := named(id); err != nil {
+		return nil, err
+	}
+	q := url.Values{"limit": {strconv.Itoa(job.HistoryLimit)}}
+	body, err := c.do(ctx, call{method: http.MethodGet, path: jobPath("/jobs", id) + "/history?" + q.Encode()})
 	if err != nil {
 		return nil, err
 	}

@@ -27,6 +27,9 @@ const (
 	// maxFetch is the most that one FETCH gives.
 	maxFetch = 100
 
+	// byeTime is how long the farewell to the server may take.
+	byeTime = time.Second
+
 	firstPause = 100 * time.Millisecond
 	longPause  = 5 * time.Second
 )
@@ -92,8 +95,19 @@ func (r *run) work(ctx context.Context) error {
 	}
 	stopBeats()
 	<-joined
+	r.deregister(ctx)
 	r.log.Info("worker stopped")
 	return err
+}
+
+// deregister says farewell, so that the server does not take this worker for
+// dead later on. A server that is not there, or does not know it, is no harm.
+func (r *run) deregister(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), byeTime)
+	defer cancel()
+	if _, err := r.svc.Deregister(ctx, r.o.ID); err != nil {
+		r.log.Debug("not deregistered", "error", err)
+	}
 }
 
 // supervise starts and stops the fetching as ctx and the server say, and

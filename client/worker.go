@@ -65,6 +65,9 @@ type WorkerOptions struct {
 	// Logger takes what happens; args, meta and results never go to it.
 	// nil is slog.Default().
 	Logger *slog.Logger
+	// Middleware runs around every handler; nil is none. It may be changed while
+	// the worker runs, which is felt from the next attempt on.
+	Middleware *Chain
 	// Labels and Version are shown to people who look at the workers.
 	Labels  map[string]string
 	Version string

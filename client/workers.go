@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/url"
+	"strconv"
 
 	"github.com/outrider-jobs/outrider/internal/wire"
 	"github.com/outrider-jobs/outrider/job"
@@ -60,4 +62,57 @@ func (c *Client) Beat(ctx context.Context, b job.Beat) (job.BeatReply, error) {
 		return job.BeatReply{}, err
 	}
 	return wire.ReadBeat(body)
+}
+
+// Register tells of a worker before its first beat; see [job.Worker]. Durations
+// come in whole seconds.
+func (c *Client) Register(ctx context.Context, w job.WorkerInfo) (job.Registration, error) {
+	body, err := c.do(ctx, call{method: http.MethodPost, path: "/workers/register", body: wire.BeatBody(job.Beat{Worker: w})})
+	if err != nil {
+		return job.Registration{}, err
+	}
+	return wire.ReadRegistration(body)
+}
+
+// Deregister forgets a worker that has stopped; see [job.Worker].
+func (c *Client) Deregister(ctx context.Context, id string) ([]job.ID, error) {
+	body, err := c.do(ctx, call{method: http.MethodPost, path: "/workers/deregister", body: wire.DeregisterBody(id)})
+	if err != nil {
+		return nil, err
+	}
+	return wire.ReadReleased(body)
+}
+
+// Workers lists the workers; see [job.Operator]. More than 200 are read in
+// several requests, so they are no snapshot of one instant.
+func (c *Client) Workers(ctx context.Context) ([]job.WorkerInfo, error) {
+	var all []job.WorkerInfo
+	for {
+		q := url.Values{"limit": {strconv.Itoa(wire.PageMax)}, "offset": {strconv.Itoa(len(all))}}
+		body, err := c.do(ctx, call{method: http.MethodGet, path: "/workers?" + q.Encode()})
+		if err != nil {
+			return nil, err
+		}
+		ws, more, err := wire.ReadWorkers(body)
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, ws...); !more || len(ws) == 0 {
+			return all, nil
+		}
+	}
+}
+
+// Worker reads one worker; see [job.Operator].
+func (c *Client) Worker(ctx context.Context, id string) (job.WorkerInfo, error) {
+	if id == "" || id == "." || id == ".." { // paths that lead elsewhere
+		e := job.Errorf(job.NotFound, "there is no worker %q", id)
+		e.Details = map[string]any{"resource_type": "worker", "resource_id": id}
+		return job.WorkerInfo{}, e
+	}
+	body, err := c.do(ctx, call{method: http.MethodGet, path: "/workers/" + url.PathEscape(id)})
+	if err != nil {
+		return job.WorkerInfo{}, err
+	}
+	return wire.ReadWorker(body)
 }

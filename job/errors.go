@@ -22,6 +22,7 @@ const (
 	NotAllowed       // the resource exists, the verb does not
 	Forbidden        // the caller may not ask this at all
 	Unsupported      // a version or a feature that this server has not
+	Rejected         // a middleware refused the job
 	Unavailable      // the store cannot answer now; ask again later
 )
 

@@ -20,6 +20,24 @@ type Event struct {
 	Data    json.RawMessage `json:"data,omitempty"` // a JSON object: what is particular to Type
 }
 
+// HistoryLimit is how many events of one job can be read back, the newest ones.
+const HistoryLimit = 100
+
+// The events of a worker's life (contract §4.18).
+const (
+	WorkerStarted = "worker.started" // it registered, or was heard of for the first time, or again after it was stale
+	WorkerStopped = "worker.stopped" // it deregistered
+	WorkerQuiet   = "worker.quiet"   // it takes no more jobs, by its own wish or an operator's
+	WorkerStale   = "worker.stale"   // it was not heard of in time
+)
+
+// WorkerEvent is an event of the worker id: kind is one of the four above.
+func WorkerEvent(kind, id string, now time.Time) Event {
+	o := newObject(make([]byte, 0, 64))
+	o.str("worker_id", id)
+	return Event{Type: kind, Time: now, Data: o.close()}
+}
+
 // TakeEvents returns what the verbs have done since the last call, in order, and forgets it.
 // A Store calls it when it writes the job.
 func (j *Job) TakeEvents() []Event {
@@ -141,6 +159,10 @@ func (f Failure) append(dst []byte, attempt int, at time.Time, inHistory bool) [
 	}
 	if n := len(f.Details); n > MaxMetaBytes {
 		o.raw("details", fmt.Appendf(nil, `{"omitted_bytes":%d}`, n))
+	} else if n > 0 && f.Details[0] != '{' {
+		d := newObject(nil)
+		d.raw("value", f.Details)
+		o.raw("details", d.close()) // readers take an object or nothing
 	} else if n > 0 {
 		o.raw("details", f.Details)
 	}

@@ -63,6 +63,7 @@ type Status struct {
 	Lease       Lease         // only while active
 	Lost        *LostLease    // the reservation before, while its holder may still ACK
 	Dead        bool          // discarded, and kept in the dead letter queue
+	Told        int64         // Seq of the newest event of this job; the store sets it
 	Result      json.RawMessage
 	Error       json.RawMessage // the latest error; ACK removes it
 	Errors      json.RawMessage // a JSON array, oldest first, the newest 25

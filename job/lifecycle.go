@@ -16,6 +16,7 @@ func (j *Job) Push(now time.Time) error {
 		return j.refuse(Push)
 	}
 	now = now.Truncate(time.Millisecond)
+	j.checked = false // whoever changes a copy of this envelope has it checked again
 	j.wholeMillis()
 	if j.Delay > 0 {
 		j.ScheduledAt = now.Add(j.Delay)
@@ -169,7 +170,7 @@ func (j *Job) Fail(now time.Time, c Claim, f Failure, r float64) error {
 		j.Seq = seq
 		j.Releases++
 		j.EnqueuedAt = now
-		j.release()
+		j.Lease = Lease{} // and Lost stays: the holder before may still be heard
 		return nil
 	}
 	p := j.policy()
@@ -305,102 +306,4 @@ func notDead(id ID) *Error {
 	e := Errorf(NotFound, "job %s is not in the dead letter queue", id)
 	e.Details = map[string]any{"resource_type": "dead_letter", "resource_id": string(id)}
 	return e
-}
-
-// Extend moves the end of the reservation to now + length (ojs-delivery-guarantees.md
-// §6.3); a length of 0 is the one fixed at FETCH.
-func (j *Job) Extend(now time.Time, c Claim, length time.Duration) error {
-	if err := j.held(c, Fetch); err != nil {
-		return err
-	}
-	if length <= 0 {
-		length = j.Lease.Length
-	}
-	j.Lease.Until = now.Add(ceilMillis(length))
-	j.DueAt = j.due()
-	return nil
-}
-
-// held is nil when the claim is that of the present holder: the last token
-// given, or the same worker where no token is sent, or nothing at all.
-func (j *Job) held(c Claim, on Trigger) error {
-	if j.State != Active {
-		return j.refuse(on)
-	}
-	lost := c.Token != "" && c.Token != j.Lease.Token
-	foreign := c.Token == "" && c.Worker != "" && j.Lease.Worker != "" && c.Worker != j.Lease.Worker
-	if !lost && !foreign {
-		return nil
-	}
-	e := Errorf(Conflict, "job %s is held by another worker, this reservation was lost", j.ID)
-	e.Details = map[string]any{"job_id": string(j.ID), "current_state": string(j.State), "reason": "lease_lost"}
-	return e
-}
-
-// lateAck reports whether c is the holder before, and early enough to be heard.
-func (j *Job) lateAck(now time.Time, c Claim) bool {
-	l := j.Lost
-	if l == nil || now.Sub(l.At) > max(time.Minute, l.Length) || j.State == Active && l.Claims != 1 {
-		return false
-	}
-	switch {
-	case c.Token != "":
-		return c.Token == l.Token
-	case c.Worker != "":
-		return c.Worker == l.Worker
-	}
-	return j.State != Active
-}
-
-// fail records f and moves to where the verdict leads.
-func (j *Job) fail(now time.Time, on Trigger, p RetryPolicy, f Failure, v verdict, r float64) error {
-	to := Discarded
-	if v == retry {
-		to = Retryable
-	}
-	before := j.Status
-	j.Dead = v == deadLetter || v == exhausted && p.OnExhaustion == "dead_letter"
-	if v == retry {
-		j.RetryDelay = p.Delay(max(j.Attempt-j.Releases, 1), r)
-		if f.RetryAfter != nil {
-			j.RetryDelay = max(0, min(ceilMillis(*f.RetryAfter), p.MaxInterval))
-		}
-		j.NextRetryAt = now.Add(j.RetryDelay)
-	} else {
-		j.RetryDelay = 0
-	}
-	if err := j.move(on, to, now); err != nil {
-		j.Status = before
-		return err
-	}
-	j.record(now, f)
-	j.tellFailed(now, f)
-	j.release()
-	if v == retry {
-		j.tellRetrying(now, j.NextRetryAt, f)
-		return nil
-	}
-	j.Lost = nil
-	j.tellDiscarded(now, f)
-	return nil
-}
-
-// release takes the reservation off the job.
-func (j *Job) release() { j.Lease, j.Lost = Lease{}, nil }
-
-// policy is the job's effective retry policy. It was validated at PUSH.
-func (j *Job) policy() RetryPolicy {
-	p, err := ParseRetry(j.Retry, true)
-	if err != nil {
-		return DefaultRetry()
-	}
-	return p
-}
-
-// since is the whole milliseconds from a to b, and 0 if a is not known.
-func since(a, b time.Time) int64 {
-	if a.IsZero() {
-		return 0
-	}
-	return max(0, b.Sub(a).Milliseconds())
 }

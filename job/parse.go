@@ -2,8 +2,6 @@ package job
 
 import (
 	"encoding/json"
-	"math"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -307,10 +305,10 @@ func (p *parser) times() (err error) {
 
 func (p *parser) policies() error {
 	_, p.e.Retry = p.get("retry", "retry_policy")
-	if n := p.opt.set("max_attempts"); n != nil {
+	if n := p.opt.set("max_attempts"); n != nil && (p.e.Retry == nil || p.e.Retry[0] == '{') {
 		o := newObject(nil)
 		o.raw("max_attempts", n)
-		if p.e.Retry != nil && p.e.Retry[0] == '{' {
+		if p.e.Retry != nil {
 			rest := without(p.e.Retry, "max_attempts")
 			o.splice(rest)
 		}
@@ -326,136 +324,11 @@ func (p *parser) policies() error {
 		p.e.MaxAttempts = r.MaxAttempts
 	}
 	_, p.e.Unique = p.get("unique")
-	return nil
-}
-
-// extras collects what is given back as it came: options that the server only
-// keeps, the client's own spelling of instants, and everything unknown.
-func (p *parser) extras() error {
-	o, n := newObject(nil), 0
-	add := func(name string, v json.RawMessage) {
-		o.quoted(name, v)
-		n++
-	}
-	for _, f := range p.opt {
-		if echoed[f.name] && string(f.v) != "null" {
-			add(f.name, f.v)
+	if v := p.e.Unique; v != nil {
+		if v[0] != '{' {
+			return invalid(Invalid, "unique", "must be an object, got %s", kindOfJSON(v))
 		}
-	}
-	for _, f := range p.top {
-		if known[f.name] || system[f.name] || echoed[f.name] && p.opt.set(f.name) != nil {
-			continue
-		}
-		add(f.name, f.v)
-	}
-	if name, v := p.get("scheduled_at", "delay_until"); name == "scheduled_at" && spelled(v, p.e.ScheduledAt) {
-		add(name, v)
-	}
-	if name, v := p.get("expires_at"); spelled(v, p.e.ExpiresAt) {
-		add(name, v)
-	}
-	rest, m := newObject(nil), 0
-	for _, f := range p.opt {
-		if !known[f.name] && !echoed[f.name] && !system[f.name] {
-			rest.quoted(f.name, f.v)
-			m++
-		}
-	}
-	if m > 0 {
-		add("options", rest.close())
-	}
-	if n > 0 {
-		p.e.Extra = o.close()
-	}
-	return p.checkExtras()
-}
-
-// spelled reports whether v is the client's own spelling of an instant, which is given back as it is.
-func spelled(v json.RawMessage, at time.Time) bool {
-	return v != nil && !at.IsZero() && string(v) != `"`+FormatTime(at)+`"`
-}
-
-// checkExtras holds the rules of the echoed options.
-func (p *parser) checkExtras() error {
-	if name, v := p.get("tags"); v != nil {
-		var tags []string
-		if v[0] != '[' || json.Unmarshal(v, &tags) != nil {
-			return invalid(Invalid, name, "must be an array of strings, got %s", shown(v))
-		}
-	}
-	if name, v := p.get("schema"); v != nil {
-		s, err := text(v, name)
-		if err != nil {
-			return err
-		}
-		if i := strings.IndexByte(s, ':'); i <= 0 || i == len(s)-1 || strings.ContainsAny(s, " \t\n") {
-			return invalid(Invalid, name, "must be a URI with a scheme, got %q", s)
-		}
+		return Members(v, func(string, json.RawMessage) error { return nil }) // no name twice
 	}
 	return nil
-}
-
-// text is a JSON string's value.
-func text(v json.RawMessage, field string) (string, error) {
-	if v[0] != '"' {
-		return "", invalid(Invalid, field, "must be a string, got %s", kindOfJSON(v))
-	}
-	return unquote(v)
-}
-
-func boolean(v json.RawMessage) (bool, error) { return strconv.ParseBool(bare(v)) }
-
-// bare is v, or something that no parser takes where v only resembles a literal.
-func bare(v json.RawMessage) string {
-	if s := string(v); s == "true" || s == "false" {
-		return s
-	}
-	return ""
-}
-
-// integer is a JSON number without a fraction, in whatever notation.
-func integer(v json.RawMessage) (int64, bool) {
-	if n, err := strconv.ParseInt(string(v), 10, 64); err == nil {
-		return n, true
-	}
-	f, err := strconv.ParseFloat(string(v), 64)
-	if err != nil || v[0] == '"' || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
-		return 0, false
-	}
-	return int64(f), true
-}
-
-// count is a whole, non-negative number of units, at most MaxDuration.
-func count(v json.RawMessage, field string, unit time.Duration) (time.Duration, error) {
-	n, ok := integer(v)
-	if !ok || n < 0 {
-		return 0, invalid(Invalid, field, "must be a whole number of 0 or more, got %s", shown(v))
-	}
-	if n > int64(MaxDuration/unit) {
-		return 0, invalid(Invalid, field, "must be at most 100 years, got %s", shown(v))
-	}
-	return time.Duration(n) * unit, nil
-}
-
-// seconds is a non-negative number of seconds, fractions allowed.
-func seconds(v json.RawMessage, field string) (time.Duration, error) {
-	f, err := strconv.ParseFloat(string(v), 64)
-	if err != nil || f < 0 || f > MaxDuration.Seconds() {
-		return 0, invalid(Invalid, field, "must be a number of seconds from 0 to 100 years, got %s", shown(v))
-	}
-	return time.Duration(f * float64(time.Second)).Truncate(time.Millisecond), nil
-}
-
-// shown is a value as an error message quotes it.
-func shown(v json.RawMessage) string {
-	if len(v) > 60 {
-		return kindOfJSON(v)
-	}
-	return string(v)
-}
-
-func tooLarge(what string, size, limit int) *Error {
-	e := Errorf(TooLarge, "%s is %d bytes, at most %d are taken", what, size, limit)
-	e.Details = map[string]any{"size": size, "limit": limit}
-	return e
 }

@@ -15,7 +15,7 @@ import (
 // Invalid for the depth, and says where.
 func CheckJSON(raw []byte) error {
 	if len(bytes.TrimSpace(raw)) == 0 {
-		return Errorf(Malformed, "the JSON is empty, an object is needed")
+		return Errorf(Malformed, "the JSON is empty")
 	}
 	if !utf8.Valid(raw) {
 		i := 0
@@ -72,8 +72,7 @@ func Members(raw []byte, fn func(name string, value json.RawMessage) error) erro
 	if len(raw) == 0 || raw[0] != '{' {
 		return Errorf(Malformed, "a JSON object is needed, got %s", kindOfJSON(raw))
 	}
-	var room [16]string
-	seen := room[:0]
+	var seen seenNames
 	i := skipSpace(raw, 1)
 	for raw[i] != '}' {
 		end := skipValue(raw, i)
@@ -81,12 +80,9 @@ func Members(raw []byte, fn func(name string, value json.RawMessage) error) erro
 		if err != nil {
 			return err
 		}
-		for _, s := range seen {
-			if s == name {
-				return invalid(Invalid, name, "is given twice in one object")
-			}
+		if seen.again(name) {
+			return invalid(Invalid, name, "is given twice in one object")
 		}
-		seen = append(seen, name)
 		i = skipSpace(raw, skipSpace(raw, end)+1) // over the colon
 		end = skipValue(raw, i)
 		if err := fn(name, raw[i:end:end]); err != nil {
@@ -97,6 +93,36 @@ func Members(raw []byte, fn func(name string, value json.RawMessage) error) erro
 		}
 	}
 	return nil
+}
+
+// seenNames is a set that costs nothing for the few names of an honest object,
+// and stays quick for the thousands of a hostile one.
+type seenNames struct {
+	room [16]string
+	n    int
+	more map[string]bool
+}
+
+// again adds a name and reports whether it was there.
+func (s *seenNames) again(name string) bool {
+	for _, old := range s.room[:s.n] {
+		if old == name {
+			return true
+		}
+	}
+	if s.n < len(s.room) {
+		s.room[s.n] = name
+		s.n++
+		return false
+	}
+	if s.more == nil {
+		s.more = map[string]bool{}
+	}
+	if s.more[name] {
+		return true
+	}
+	s.more[name] = true
+	return false
 }
 
 // Elements calls fn for each element of a valid JSON array in order. A value

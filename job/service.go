@@ -45,6 +45,23 @@ type Worker interface {
 	Fail(ctx context.Context, c Claim, f Failure) (*Job, error)
 	// Beat says that a worker lives and extends its reservations (§7.5).
 	Beat(ctx context.Context, b Beat) (BeatReply, error)
+	// Register tells of a worker before its first beat (contract §3.12). It
+	// begins a new life: of what was known under this ID only an operator's
+	// directive stays. Invalid without an ID.
+	Register(ctx context.Context, w WorkerInfo) (Registration, error)
+	// Deregister forgets a worker that has stopped. The jobs it still holds are
+	// available again at once, given back untouched as by a FAIL with Requeue,
+	// and their ids are returned. NotFound when no such worker has registered or
+	// beaten; Invalid without an ID.
+	Deregister(ctx context.Context, id string) (released []ID, err error)
+}
+
+// Registration is what a worker is told when it registers.
+type Registration struct {
+	Time       time.Time     // of the server
+	Heartbeat  time.Duration // how often it should beat
+	Silence    time.Duration // after how long without a beat its jobs are given to others
+	Visibility time.Duration // length of a reservation that nobody chose
 }
 
 // FetchRequest asks for work.
@@ -85,6 +102,14 @@ type Operator interface {
 	Activate(ctx context.Context, id ID) (Change, error)
 	// Revive takes a dead letter back into its queue. NotFound when it is none.
 	Revive(ctx context.Context, id ID) (Change, error)
+	// ReviveDead takes back the dead letters that f lets through, those that died
+	// first at the front: at most f.Limit of them, or all with 0. Of f it heeds
+	// also Queue, Type, ErrorType, Since and Until. It says how many it took, also
+	// together with an error: what was taken before it stays taken.
+	ReviveDead(ctx context.Context, f Filter) (int64, error)
+	// PurgeDead removes for good the dead letters that died before an instant, and
+	// counts as ReviveDead. Invalid for the zero time.
+	PurgeDead(ctx context.Context, before time.Time) (int64, error)
 	// DeleteDead removes a dead letter for good. NotFound when it is none.
 	DeleteDead(ctx context.Context, id ID) error
 	// DeadStats counts the dead letters.
@@ -95,6 +120,15 @@ type Operator interface {
 	Queues(ctx context.Context) ([]Queue, error)
 	// Events reads the event log, oldest first.
 	Events(ctx context.Context, f EventFilter) ([]Event, error)
+	// History reads the newest events of one job, at most HistoryLimit of them,
+	// oldest first; those before a manual retry are among them, and those that
+	// were pruned are not. NotFound.
+	History(ctx context.Context, id ID) ([]Event, error)
+	// Workers lists the workers that have registered or beaten, by ID. One that
+	// is Stale was not heard of in time.
+	Workers(ctx context.Context) ([]WorkerInfo, error)
+	// Worker reads one of them. NotFound.
+	Worker(ctx context.Context, id string) (WorkerInfo, error)
 	// Health measures the server and its store.
 	Health(ctx context.Context) (Health, error)
 }

@@ -67,6 +67,10 @@ type WorkerReader interface {
 type EventReader interface {
 	// Events returns at most f.Limit events in ascending order.
 	Events(f EventFilter) ([]Event, error)
+	// History returns the newest events of a job in ascending order, at most
+	// HistoryLimit of them and none that was pruned, or NotFound. It reads what
+	// it returns and not the whole log.
+	History(ID) ([]Event, error)
 }
 
 // Tx is a read-write transaction. It must not be used after fn has returned,
@@ -81,17 +85,22 @@ type Tx interface {
 	Due(s State, before time.Time, n int) ([]*Job, error)
 	// NextDue returns the earliest DueAt of state s, or the zero time.
 	NextDue(s State) (time.Time, error)
+	// Dead returns up to n dead letters, those that died first at the front. Of
+	// f it heeds Queue, Type, ErrorType, Since and Until.
+	Dead(f Filter, n int) ([]*Job, error)
 	// InsertJob stores a new job, its events and its counters. Duplicate if the
-	// ID exists. A job with Seq 0 is given the next Seq, also in *j.
+	// ID exists. A job with Seq 0 is given the next Seq, also in *j; so is Told.
 	InsertJob(j *Job) error
 	// UpdateJob saves the Status of a job that this tx has read, with its
-	// events and counters. Seq is given as by InsertJob.
+	// events and counters. Seq and Told are given as by InsertJob.
 	UpdateJob(j *Job) error
 	// DeleteJob removes a job for good, or returns NotFound.
 	DeleteJob(ID) error
 	// PutWorker stores what is known of a worker; DeleteWorker forgets it.
 	PutWorker(WorkerInfo) error
 	DeleteWorker(id string) error
+	// Tell stores an event that is no job's. The store gives its Seq.
+	Tell(Event) error
 	// PruneEvents removes up to n of the oldest groups of events from before t and says whether more are left.
 	PruneEvents(before time.Time, n int) (more bool, err error)
 }
@@ -159,15 +168,16 @@ type WorkerInfo struct {
 	State       string            `json:"state,omitempty"`     // as the worker reports it
 	Directive   string            `json:"directive,omitempty"` // as an operator wishes it: "", "quiet" or "terminate"
 	Active      int               `json:"active"`
+	Stale       bool              `json:"stale,omitempty"` // silent for too long; a server's finding, never a worker's word
 	StartedAt   time.Time         `json:"started_at"`
 	BeatAt      time.Time         `json:"beat_at"`
 }
 
 // Merge is what is known of a worker after it has told now of itself at t: new
 // values replace old ones, and what it does not mention stays. Directive is the
-// operator's and never the worker's to set.
+// operator's and never the worker's to set; Stale ends when a worker speaks.
 func (w WorkerInfo) Merge(now WorkerInfo, t time.Time) WorkerInfo {
-	now.Directive = w.Directive
+	now.Directive, now.Stale = w.Directive, false
 	if now.Hostname == "" {
 		now.Hostname = w.Hostname
 	}

@@ -49,6 +49,14 @@ func (e *Envelope) Validate() error {
 			return invalid(Invalid, l.name, "must be from 0 to 100 years, got %s", l.d)
 		}
 	}
+	for _, t := range [...]struct {
+		name string
+		at   time.Time
+	}{{"scheduled_at", e.ScheduledAt}, {"expires_at", e.ExpiresAt}} {
+		if y := t.at.UTC().Year(); y < 1 || y > 9999 {
+			return invalid(Invalid, t.name, "must lie in the years 1 to 9999, got the year %d", y)
+		}
+	}
 	return e.checkPolicies()
 }
 
@@ -68,7 +76,7 @@ func (e *Envelope) checkRaw() error {
 		if err := CheckJSON(m.raw); err != nil {
 			return invalid(Invalid, m.name, "must be a JSON %s: %v", m.what, err)
 		}
-		*m.field = bytes.TrimSpace(m.raw)
+		*m.field = bytes.Clone(bytes.TrimSpace(m.raw)) // the caller may use its bytes again
 		if m.raw = *m.field; m.raw[0] != m.first {
 			return invalid(Invalid, m.name, "must be a JSON %s, got %s", m.what, kindOfJSON(m.raw))
 		}
@@ -138,9 +146,10 @@ func checkQueue(s string) error {
 	return nil
 }
 
-// ValidID reports whether s is a UUIDv7 in lower-case 8-4-4-4-12 form.
+// ValidID reports whether s is a UUIDv7 in lower-case 8-4-4-4-12 form. Any
+// variant from 8 up is taken: ojs-core.md §13 has ids with c and d there.
 func ValidID(s string) bool {
-	if len(s) != 36 || s[14] != '7' || s[19] != '8' && s[19] != '9' && s[19] != 'a' && s[19] != 'b' {
+	if len(s) != 36 || s[14] != '7' || s[19] < '8' {
 		return false
 	}
 	for i := 0; i < len(s); i++ {
@@ -161,6 +170,7 @@ const MaxDuration = 100 * 365 * 24 * time.Hour
 
 var (
 	isoForm   = regexp.MustCompile(`^P(\d{1,9}Y)?(\d{1,9}M)?(\d{1,9}W)?(\d{1,9}D)?(T(\d{1,12}H)?(\d{1,12}M)?(\d{1,12}(\.\d{1,9})?S)?)?$`)
+	rfc3339   = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
 	shortForm = regexp.MustCompile(`^\d{1,12}(\.\d{1,9})?(ms|s|m|h|d)$`)
 )
 
@@ -183,6 +193,17 @@ func ParseDuration(s string) (time.Duration, error) {
 	return time.Duration(math.Round(sec*1e3)) * time.Millisecond, nil
 }
 
+// ParseTime reads an instant as RFC 3339 has it, with a zone, in either case
+// (contract §1.6). The error is Invalid.
+func ParseTime(s string) (time.Time, error) {
+	s = strings.ToUpper(s)
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil || !rfc3339.MatchString(s) { // the library also takes a comma, a one-digit hour and +24:00
+		return t, Errorf(Invalid, "must be an RFC 3339 time with a zone, such as 2026-03-15T09:30:00Z, got %.60q", s)
+	}
+	return t, nil
+}
+
 // moment reads an instant (RFC 3339 with a zone) or a time from now ("+PT5S", "PT5S").
 func moment(v json.RawMessage, field string) (time.Time, time.Duration, error) {
 	s, err := text(v, field)
@@ -196,7 +217,7 @@ func moment(v json.RawMessage, field string) (time.Time, time.Duration, error) {
 		}
 		return time.Time{}, d, nil
 	}
-	t, err := time.Parse(time.RFC3339, strings.ToUpper(s))
+	t, err := ParseTime(s)
 	if err != nil {
 		return time.Time{}, 0, invalid(Invalid, field, "must be an RFC 3339 time with a zone, such as 2026-03-15T09:30:00Z, or +PT5M, got %.60q", s)
 	}
@@ -214,118 +235,4 @@ func isoText(v json.RawMessage, field string) (time.Duration, error) {
 		return 0, invalid(Invalid, field, "%v", err)
 	}
 	return d, nil
-}
-
-// ParseRetry merges a supplied policy over the defaults and checks the result
-// (ojs-retry.md §8.1, §11). nil is the default policy. short also takes
-// durations such as "1s", which the examples of ojs-core.md §13 write. Errors are BadRetry.
-func ParseRetry(raw json.RawMessage, short bool) (RetryPolicy, error) {
-	p := DefaultRetry()
-	if raw == nil {
-		return p, nil
-	}
-	if raw[0] != '{' {
-		return p, invalid(BadRetry, "retry", "must be an object, got %s", kindOfJSON(raw))
-	}
-	err := Members(raw, func(name string, v json.RawMessage) error { return p.set(name, v, short) })
-	if err != nil {
-		if KindOf(err) != BadRetry {
-			err = invalid(BadRetry, "retry", "%v", err)
-		}
-		return p, err
-	}
-	if p.MaxInterval < p.InitialInterval {
-		return p, invalid(BadRetry, "retry.max_interval", "is %s, shorter than initial_interval %s; set max_interval as well", p.MaxInterval, p.InitialInterval)
-	}
-	return p, nil
-}
-
-// set reads one member of a policy.
-func (p *RetryPolicy) set(name string, v json.RawMessage, short bool) (err error) {
-	field := "retry." + name
-	switch name {
-	case "max_attempts", "maxAttempts":
-		n, ok := integer(v)
-		if !ok || n < 0 || n > math.MaxInt32 {
-			return invalid(BadRetry, "retry.max_attempts", "must be a non-negative integer, got %s", shown(v))
-		}
-		p.MaxAttempts = int(n)
-	case "initial_interval", "initialInterval", "initial_interval_ms", "base_delay_ms":
-		if p.InitialInterval, err = interval(v, field, short); err == nil && p.InitialInterval <= 0 {
-			err = invalid(BadRetry, field, "must be greater than zero")
-		}
-	case "max_interval", "maxInterval", "max_interval_ms":
-		p.MaxInterval, err = interval(v, field, short)
-	case "backoff_coefficient", "backoffCoefficient":
-		var f float64
-		if json.Unmarshal(v, &f) != nil || string(v) == "null" || f < 1 {
-			return invalid(BadRetry, "retry.backoff_coefficient", "must be a number of 1.0 or more, got %s", shown(v))
-		}
-		p.BackoffCoefficient = f
-	case "jitter":
-		if p.Jitter, err = boolean(v); err != nil {
-			return invalid(BadRetry, field, "must be true or false, got %s", shown(v))
-		}
-	case "non_retryable_errors", "nonRetryableErrors":
-		p.NonRetryableErrors, err = nonEmptyStrings(v, field)
-	case "on_exhaustion", "onExhaustion":
-		return oneOf(v, field, &p.OnExhaustion, "discard", "dead_letter")
-	case "backoff_strategy", "backoff_type", "strategy", "backoff":
-		return oneOf(v, field, &p.Strategy, "none", "constant", "linear", "exponential", "polynomial")
-	default:
-		if !strings.HasPrefix(name, "x_") {
-			return invalid(BadRetry, field, "is not a member of a retry policy")
-		}
-	}
-	return err
-}
-
-// interval reads a duration of a policy: ISO 8601, whole milliseconds for *_ms, "1s" if short.
-func interval(v json.RawMessage, field string, short bool) (time.Duration, error) {
-	if strings.HasSuffix(field, "_ms") {
-		n, ok := integer(v)
-		if !ok || n < 0 || n > MaxDuration.Milliseconds() {
-			return 0, invalid(BadRetry, field, "must be a whole number of milliseconds, got %s", shown(v))
-		}
-		return time.Duration(n) * time.Millisecond, nil
-	}
-	s, err := text(v, field)
-	if err != nil {
-		return 0, invalid(BadRetry, field, "must be an ISO 8601 duration such as PT30S, got %s", shown(v))
-	}
-	if short && shortForm.MatchString(s) {
-		if days, ok := strings.CutSuffix(s, "d"); ok {
-			s = "P" + days + "D"
-		} else if d, err := time.ParseDuration(s); err == nil && d <= MaxDuration {
-			return d, nil
-		}
-	}
-	d, err := ParseDuration(s)
-	if err != nil {
-		return 0, invalid(BadRetry, field, "%v", err)
-	}
-	return d, nil
-}
-
-func nonEmptyStrings(v json.RawMessage, field string) ([]string, error) {
-	var list []string
-	bad := v[0] != '[' || json.Unmarshal(v, &list) != nil
-	for _, s := range list {
-		bad = bad || s == ""
-	}
-	if bad {
-		return nil, invalid(BadRetry, field, "must be an array of non-empty strings, got %s", shown(v))
-	}
-	return list, nil
-}
-
-func oneOf(v json.RawMessage, field string, into *string, words ...string) error {
-	s, err := text(v, field)
-	for _, w := range words {
-		if err == nil && s == w {
-			*into = s
-			return nil
-		}
-	}
-	return invalid(BadRetry, field, "must be one of %s, got %s", strings.Join(words, ", "), shown(v))
 }

@@ -96,7 +96,9 @@ func (r *Relay) tidy(ctx context.Context, now time.Time) error {
 		if calm || now.Sub(r.oldest) >= markAfter {
 			return r.mark(ctx, min(n, markFull))
 		}
-		return nil
+		if now.Before(r.swept.next.Add(time.Minute)) {
+			return nil // cleaning can wait, but not for ever
+		}
 	}
 	if calm || r.heard.Equal(now) {
 		return r.sweep(ctx, now)

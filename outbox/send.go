@@ -98,7 +98,7 @@ func (r *Relay) push(ctx context.Context, letters []letter) error {
 }
 
 // hopeless are the kinds of errors that asking again cannot mend.
-var hopeless = map[job.Kind]bool{job.Malformed: true, job.Invalid: true, job.BadRetry: true,
+var hopeless = map[job.Kind]bool{job.Malformed: true, job.Invalid: true, job.BadRetry: true, job.Rejected: true,
 	job.TooLarge: true, job.Duplicate: true, job.Unsupported: true}
 
 // culprit is the index of the envelope that an error is about, if it says so.

@@ -21,6 +21,7 @@ const (
 	dutyExpire
 	dutyWorkers
 	dutyPrune
+	dutyTrim
 )
 
 func (s *Sidecar) duties() []duty {
@@ -28,12 +29,13 @@ func (s *Sidecar) duties() []duty {
 		dutyPromote: {"promote", s.promote},
 		dutyRescue:  {"rescue", s.rescue},
 		dutyExpire:  {"expire", s.expire},
-		dutyWorkers: {"workers", s.workers},
+		dutyWorkers: {"workers", s.watch},
 		dutyPrune:   {"prune", s.prune},
+		dutyTrim:    {"trim", s.trim},
 	}
 }
 
-// dutyOf is the duty that looks after jobs in a state, -1 for none that is in a hurry.
+// dutyOf is the duty that looks after jobs in a state that is not final, else -1.
 func dutyOf(st job.State) int {
 	switch st {
 	case job.Scheduled, job.Retryable:
@@ -64,6 +66,9 @@ func (s *Sidecar) listen(now time.Time) {
 	if away := now.Sub(s.looked); !s.looked.IsZero() && away > longest+5*time.Second {
 		s.spare = now.Add(grace)
 		s.log.Warn("this server was stopped for a while, or its clock was set forward; workers keep their jobs for a grace", "away", away, "grace", grace)
+	}
+	if latest := now.Add(grace); s.spare.After(latest) {
+		s.spare = latest // the clock has come back from where it jumped
 	}
 	s.looked = now
 }
@@ -134,9 +139,7 @@ func (s *Sidecar) sweep(ctx context.Context, now time.Time, verb func(*job.Job) 
 	if err != nil {
 		return time.Time{}, err
 	}
-	for _, j := range changed {
-		s.announce(j)
-	}
+	s.announce(changed...)
 	return next, nil
 }
 
@@ -172,126 +175,10 @@ func expired(j *job.Job, now time.Time) bool {
 	return !j.ExpiresAt.IsZero() && !now.Before(j.ExpiresAt)
 }
 
-// workers takes the jobs of workers that beat once and then fell silent, and
-// forgets them after a day (contract §4.9).
-func (s *Sidecar) workers(ctx context.Context, now time.Time) (next time.Time, err error) {
-	if now.Before(s.spare) {
-		return s.spare, nil
-	}
-	var lost []*job.Job
-	var gone []string
-	err = s.store.Update(ctx, func(tx job.Tx) error {
-		lost, gone, next = nil, nil, time.Time{}
-		ws, err := tx.Workers()
-		if err != nil {
-			return err
-		}
-		for _, w := range ws {
-			if quietSince := now.Sub(w.BeatAt); quietSince < silence {
-				next = sooner(next, w.BeatAt.Add(silence))
-				continue
-			} else if quietSince > day {
-				gone = append(gone, w.ID)
-				if err := tx.DeleteWorker(w.ID); err != nil {
-					return err
-				}
-			}
-			held, err := tx.Held(w.ID)
-			if err != nil {
-				return err
-			}
-			for _, h := range held {
-				// A job claimed after the last beat shows that the worker lived then.
-				if until := h.StartedAt.Add(silence); now.Before(until) {
-					next = sooner(next, until)
-					continue
-				}
-				j, err := s.bereave(tx, h.ID, w, now)
-				if err != nil {
-					return err
-				}
-				lost = append(lost, j)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return time.Time{}, err
-	}
-	for _, id := range gone {
-		s.roster.drop(id)
-	}
-	for _, j := range lost {
-		s.announce(j)
-	}
-	if next.IsZero() {
-		next = now.Add(hourly)
-	}
-	return next, nil
-}
-
-// bereave takes one job from a dead worker.
-func (s *Sidecar) bereave(tx job.Tx, id job.ID, w job.WorkerInfo, now time.Time) (*job.Job, error) {
-	j, err := tx.Job(id)
-	if err != nil {
-		return nil, err
-	}
-	if err := j.Lose(now, "worker_death", s.o.Rand()); err != nil {
-		return nil, err
-	}
-	s.log.Warn("a worker fell silent, its job goes to another", "worker", w.ID, "job", j.ID, "silent", now.Sub(w.BeatAt))
-	return j, tx.UpdateJob(j)
-}
-
 // sooner is the earlier of two instants, where zero is not set.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
 	}
 	return a
-}
-
-// prune removes what its retention no longer covers (contract §4.21).
-func (s *Sidecar) prune(ctx context.Context, now time.Time) (time.Time, error) {
-	more := false
-	err := s.store.Update(ctx, func(tx job.Tx) error {
-		more = false
-		r := s.o.Retention
-		for _, k := range []struct {
-			state job.State
-			keep  time.Duration
-		}{{job.Completed, r.Completed}, {job.Cancelled, r.Cancelled}, {job.Discarded, r.Discarded}} {
-			old, err := tx.Due(k.state, now.Add(-max(0, k.keep)), slice)
-			if err != nil {
-				return err
-			}
-			if err := remove(tx, old); err != nil {
-				return err
-			}
-			more = more || len(old) == slice
-		}
-		dead, err := tx.Jobs(job.Filter{Dead: true, Until: now.Add(-max(0, r.Dead)), Limit: slice})
-		if err != nil {
-			return err
-		}
-		if err := remove(tx, dead.Jobs); err != nil {
-			return err
-		}
-		events, err := tx.PruneEvents(now.Add(-max(0, r.Events)), slice)
-		more = more || events || dead.Next != ""
-		return err
-	})
-	if more {
-		return now, err
-	}
-	return now.Add(hourly), err
-}
-
-func remove(tx job.Tx, jobs []*job.Job) error {
-	for _, j := range jobs {
-		if err := tx.DeleteJob(j.ID); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -41,7 +41,7 @@ func describe(taken error, old *job.Job, format string, args ...any) error {
 	return e
 }
 
-// enqueue validates, stores and announces. exists decides about an ID that is taken.
+// enqueue validates, asks the middleware, stores and announces. exists decides about an ID that is taken.
 func (s *Sidecar) enqueue(ctx context.Context, es []job.Envelope, exists func(job.Tx, job.Envelope, error) (*job.Job, error)) ([]job.Receipt, error) {
 	if len(es) > job.MaxBatch {
 		e := job.Errorf(job.TooLarge, "%d jobs in one call, at most %d are taken", len(es), job.MaxBatch)
@@ -56,6 +56,9 @@ func (s *Sidecar) enqueue(ctx context.Context, es []job.Envelope, exists func(jo
 		if es[i].ID == "" {
 			es[i].ID = s.o.NewID()
 		}
+	}
+	if err := s.admit(ctx, es); err != nil {
+		return nil, err
 	}
 	now := s.now()
 	receipts := make([]job.Receipt, len(es))
@@ -93,7 +96,7 @@ func at(err error, i, of int) error {
 	if of == 1 || job.KindOf(err) == job.Internal || job.KindOf(err) == job.Unavailable {
 		return err
 	}
-	e := job.Errorf(job.KindOf(err), "job %d of the batch: %w", i, err)
+	e := job.Errorf(job.KindOf(err), "jobs[%d]: %w", i, err)
 	e.Details = map[string]any{"index": i}
 	var inner *job.Error
 	if errors.As(err, &inner) {

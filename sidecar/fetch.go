@@ -60,29 +60,43 @@ func (s *Sidecar) await(ctx context.Context, f job.FetchRequest) ([]*job.Job, er
 	}
 }
 
-// claim takes what is there, in one transaction (contract §4.2).
+// claim takes what is there (contract §4.2).
 func (s *Sidecar) claim(ctx context.Context, f job.FetchRequest) ([]*job.Job, error) {
 	select {
 	case <-s.quiet:
 		return nil, nil
 	default:
 	}
+	for {
+		got, more, err := s.claimSlice(ctx, f)
+		if err != nil || len(got) > 0 || !more {
+			return got, err
+		}
+	}
+}
+
+// claimSlice claims in one transaction. What has expired is discarded on the
+// way; more says that there was a whole slice of that, and perhaps jobs behind it.
+func (s *Sidecar) claimSlice(ctx context.Context, f job.FetchRequest) (got []*job.Job, more bool, err error) {
 	now := s.now()
-	var got []*job.Job
-	err := s.store.Update(ctx, func(tx job.Tx) error {
-		got = nil
-		for again := true; again && len(got) < f.Count; {
-			found, err := tx.Available(f.Queues, f.Count-len(got))
+	var late []*job.Job
+	err = s.store.Update(ctx, func(tx job.Tx) error {
+		got, late = nil, nil
+		for ask := f.Count; ask > 0; {
+			found, err := tx.Available(f.Queues, ask)
 			if err != nil {
 				return err
 			}
-			again = false
+			before := len(late)
 			for _, j := range found {
-				if !j.ExpiresAt.IsZero() && !now.Before(j.ExpiresAt) {
-					err, again = j.Expire(now), true
-				} else {
+				if expired(j, now) {
+					err = j.Expire(now)
+					late = append(late, j)
+				} else if len(got) < f.Count {
 					err = j.Start(now, s.lease(f, j))
 					got = append(got, j)
+				} else {
+					break
 				}
 				if err != nil {
 					return err
@@ -91,16 +105,20 @@ func (s *Sidecar) claim(ctx context.Context, f job.FetchRequest) ([]*job.Job, er
 					return err
 				}
 			}
+			// Where some have expired there may be more: look at many at once.
+			ask = 0
+			if len(late) > before && len(late) < slice && len(got) < f.Count {
+				ask = maxCount
+			}
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	for _, j := range got {
-		s.announce(j)
-	}
-	return got, nil
+	s.announce(got...)
+	s.announce(late...)
+	return got, len(late) >= slice, nil
 }
 
 // lease is the reservation of one job for one attempt: as long as the request,

@@ -34,9 +34,7 @@ func (s *Sidecar) Fail(ctx context.Context, c job.Claim, f job.Failure) (*job.Jo
 // Beat keeps a worker's reservations alive and tells it what to do; see [job.Worker].
 func (s *Sidecar) Beat(ctx context.Context, b job.Beat) (job.BeatReply, error) {
 	if b.Worker.ID == "" {
-		e := job.Errorf(job.Invalid, "worker_id is required: the name under which this worker beats")
-		e.Details = map[string]any{"field": "worker_id"}
-		return job.BeatReply{}, e
+		return job.BeatReply{}, nameless()
 	}
 	now := s.now()
 	var reply job.BeatReply
@@ -59,14 +57,14 @@ func (s *Sidecar) Beat(ctx context.Context, b job.Beat) (job.BeatReply, error) {
 			return err
 		}
 		w = known.Merge(b.Worker, now)
+		w.Active = max(w.Active, len(b.Jobs))
 		reply.Directive = directive(w, wish)
-		return tx.PutWorker(w)
+		return s.meet(tx, known, w, now)
 	})
 	if err != nil {
 		return job.BeatReply{}, err
 	}
-	s.roster.set(w)
-	s.clock.wake(dutyWorkers, now.Add(silence))
+	s.met(w, now)
 	if b.Visibility > 0 && len(reply.Extended) > 0 {
 		s.clock.wake(dutyRescue, now.Add(b.Visibility)) // it may be shorter than before
 	}

@@ -40,31 +40,6 @@ func (s *Sidecar) Activate(ctx context.Context, id job.ID) (job.Change, error) {
 	return s.change(ctx, id, func(j *job.Job) error { return j.Activate(now) })
 }
 
-// Revive takes a dead letter back into its queue; see [job.Operator].
-func (s *Sidecar) Revive(ctx context.Context, id job.ID) (job.Change, error) {
-	now := s.now()
-	return s.change(ctx, id, func(j *job.Job) error { return j.Revive(now) })
-}
-
-// DeleteDead removes a dead letter; see [job.Operator].
-func (s *Sidecar) DeleteDead(ctx context.Context, id job.ID) error {
-	return s.store.Update(ctx, func(tx job.Tx) error {
-		j, err := tx.Job(id)
-		if err != nil {
-			return err
-		}
-		if err := j.Buried(); err != nil {
-			return err
-		}
-		return tx.DeleteJob(id)
-	})
-}
-
-// DeadStats counts the dead letters; see [job.Operator].
-func (s *Sidecar) DeadStats(ctx context.Context) (job.DeadStats, error) {
-	return view(ctx, s, job.ReadTx.DeadStats)
-}
-
 // Queue reads a queue; see [job.Operator].
 func (s *Sidecar) Queue(ctx context.Context, name string) (job.Queue, error) {
 	return view(ctx, s, func(tx job.ReadTx) (job.Queue, error) { return tx.Queue(name) })
@@ -95,8 +70,14 @@ func (s *Sidecar) Events(ctx context.Context, f job.EventFilter) ([]job.Event, e
 	return view(ctx, s, func(tx job.ReadTx) ([]job.Event, error) { return tx.Events(f) })
 }
 
-// Health reads through the store and measures how long that takes; see [job.Operator].
-// A store that cannot be read is not an error but a Health that is not OK.
+// History reads the events of one job; see [job.Operator].
+func (s *Sidecar) History(ctx context.Context, id job.ID) ([]job.Event, error) {
+	return view(ctx, s, func(tx job.ReadTx) ([]job.Event, error) { return tx.History(id) })
+}
+
+// Health reads through the store, measures how long that takes, and asks whether
+// it can be written; see [job.Operator]. A store that cannot be read or written
+// is not an error but a Health that is not OK.
 func (s *Sidecar) Health(ctx context.Context) (job.Health, error) {
 	now := s.now()
 	h := job.Health{OK: true, Backend: "sqlite", Uptime: now.Sub(s.started), Time: now, StaleAfter: silence}
@@ -124,6 +105,10 @@ func (s *Sidecar) Health(ctx context.Context) (job.Health, error) {
 		return nil
 	})
 	h.Latency = time.Since(begin)
+	if err == nil {
+		// A transaction that writes nothing flushes nothing, and fails where writing would.
+		err = s.store.Update(ctx, func(job.Tx) error { return nil })
+	}
 	if err != nil {
 		h.OK, h.Problem = false, err.Error()
 	}

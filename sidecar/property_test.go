@@ -3,9 +3,12 @@ package sidecar
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,12 +28,36 @@ type machine struct {
 	tokens []string // all that were ever given out
 }
 
-// Any sequence of verbs and of time leads where the documents say.
+// parts is how many sequences are played at the same time. rapid plays 100 in
+// each, or so many that they are OUTRIDER_SEQUENCES together.
+const parts = 3
+
+func chooseSequences(t *testing.T) {
+	t.Helper()
+	asked := os.Getenv("OUTRIDER_SEQUENCES")
+	if asked == "" {
+		return
+	}
+	n, err := strconv.Atoi(asked)
+	if err != nil || n < 1 {
+		t.Fatalf("OUTRIDER_SEQUENCES is %q, want a number", asked)
+	}
+	checks := flag.Lookup("rapid.checks") // no other test of this package uses rapid
+	before := checks.Value.String()
+	if err := checks.Value.Set(strconv.Itoa((n + parts - 1) / parts)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = checks.Value.Set(before) }) // which it was
+}
+
+// Any sequence of verbs and of time leads where the documents say. One that
+// does not is printed, as short as rapid can make it, with the flag that plays it again.
 func TestSidecarFollowsTheModel(t *testing.T) {
+	chooseSequences(t)
 	t.Parallel()
 	dir := t.TempDir()
 	var serial atomic.Int64
-	for part := range 3 {
+	for part := range parts {
 		t.Run(fmt.Sprint("part ", part), func(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(r *rapid.T) {
@@ -46,7 +73,7 @@ func TestSidecarFollowsTheModel(t *testing.T) {
 					"beat": x.beat, "cancel": x.cancel, "activate": x.activate, "revive": x.revive, "delete": x.remove,
 					"time": x.pass, "fetch again": x.fetch, "more time": x.pass,
 				})
-				storetest.Audit(t, store)
+				storetest.Audit(r, store)
 			})
 		})
 	}

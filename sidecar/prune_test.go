@@ -160,3 +160,70 @@ func TestPruneOfManySlices(t *testing.T) {
 		t.Errorf("%d jobs are left, %v", page.Total, err)
 	}
 }
+
+// A retention of less than an hour is kept to the tick, and a negative one
+// removes at once, however a job ends.
+func TestPruneSoon(t *testing.T) {
+	t.Parallel()
+	for _, keep := range []time.Duration{-1, 90 * time.Second} {
+		w := newWorld(t, Retention{Completed: keep, Cancelled: keep, Discarded: keep, Dead: keep})
+		w.pass(time.Minute) // the hourly round is far away
+		ids := w.ends()
+		ids["expired"] = w.push(func(e *job.Envelope) { e.TTL = tick }).ID
+		w.pass(tick)
+		if q, err := w.Queue(t.Context(), mail); err != nil || keep > 0 && q.Counts[job.Discarded] != 3 {
+			t.Errorf("%+v, %v", q, err)
+		}
+		ids["late"] = w.push(func(e *job.Envelope) { e.TTL = 2 * tick }).ID
+		w.set(w.time().Add(2 * tick))
+		w.fetch("w", 1, 0) // finds it expired
+		w.settle()
+		pending := ids["pending"]
+		delete(ids, "pending")
+		if keep > 0 {
+			w.pass(keep - 3*tick)
+			for name, id := range ids {
+				if name != "late" && name != "expired" && !w.gone(id) {
+					t.Errorf("%s: %s after it ended it is still there", name, keep)
+				}
+			}
+			if w.gone(ids["late"]) || w.gone(ids["expired"]) {
+				t.Error("removed before its time")
+			}
+			w.pass(3 * tick)
+		}
+		for name, id := range ids {
+			if !w.gone(id) {
+				t.Errorf("%s: still there, retention %s", name, keep)
+			}
+		}
+		if w.gone(pending) {
+			t.Error("a job that has not finished was removed")
+		}
+	}
+}
+
+// What is left of a life before is removed when its time comes, not an hour later.
+func TestPruneSoonAfterARestart(t *testing.T) {
+	t.Parallel()
+	r := Retention{Completed: time.Minute, Dead: 2 * time.Minute}
+	w := newWorld(t, r)
+	ids := w.ends()
+	if err := w.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.set(genesis.Add(30 * time.Second))
+	w.start(r)
+	w.pass(30*time.Second - tick)
+	if w.gone(ids["completed"]) {
+		t.Error("removed early")
+	}
+	w.pass(tick)
+	if !w.gone(ids["completed"]) {
+		t.Error("still there a minute after its end")
+	}
+	w.pass(time.Minute)
+	if !w.gone(ids["dead"]) {
+		t.Error("a dead letter is still there after two minutes")
+	}
+}

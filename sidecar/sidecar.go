@@ -19,6 +19,8 @@ type Options struct {
 	Log        *slog.Logger  // nil is nowhere
 	Visibility time.Duration // length of a reservation nobody chose; 0 is 30 minutes
 	Retention  Retention     // how long finished jobs stay
+	Backtraces Backtraces    // what becomes of backtraces; empty is kept
+	Middleware *Chain        // runs around every PUSH; nil is none. It may be changed while the sidecar works
 
 	Now   func() time.Time // the clock; nil is time.Now
 	NewID func() job.ID    // ids of jobs that bring none; nil is UUIDv7
@@ -27,13 +29,15 @@ type Options struct {
 }
 
 // Retention is how long finished jobs and events are kept. Zero members take the
-// defaults of contract §4.21; a negative one removes at once.
+// defaults of contract §4.21; a negative duration removes at once. Durations of
+// less than an hour are kept to the millisecond, others by a round each hour.
 type Retention struct {
 	Completed time.Duration // 7 days
 	Cancelled time.Duration // 7 days
 	Discarded time.Duration // 30 days, for jobs that are no dead letters
 	Dead      time.Duration // 180 days
 	Events    time.Duration // 7 days
+	DeadCount int           // how many dead letters stay, the newest; 0 is 10,000, negative is all of them
 }
 
 // Sidecar is a job.Service over a store. It is safe for concurrent use.
@@ -68,7 +72,7 @@ func New(store job.Store, o Options) *Sidecar {
 	r := &o.Retention
 	r.Completed, r.Cancelled = orElse(r.Completed, 7*day), orElse(r.Cancelled, 7*day)
 	r.Discarded, r.Dead = orElse(r.Discarded, 30*day), orElse(r.Dead, 180*day)
-	r.Events = orElse(r.Events, 7*day)
+	r.Events, r.DeadCount = orElse(r.Events, 7*day), orElse(r.DeadCount, 10_000)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -80,6 +84,9 @@ func New(store job.Store, o Options) *Sidecar {
 	}
 	if o.Rand == nil {
 		o.Rand = mathrand.Float64
+	}
+	if o.Backtraces != "" && o.Backtraces != KeepBacktraces {
+		store = omitting{store}
 	}
 	s := &Sidecar{store: store, o: o, log: o.Log, quiet: make(chan struct{})}
 	s.started = s.now()
@@ -113,6 +120,10 @@ func (s *Sidecar) now() time.Time { return s.o.Now().UTC().Truncate(time.Millise
 // the first step of a shutdown: PUSH, ACK and FAIL go on. It may be called twice.
 func (s *Sidecar) Quiet() { s.hush.Do(func() { close(s.quiet) }) }
 
+// Recover does once what has come due while no server was running: a server
+// calls it before it answers its first request (contract §4.6).
+func (s *Sidecar) Recover(ctx context.Context) { s.round(ctx) }
+
 // change is every verb on one job: read, rule, write, in one transaction. Who
 // waits for the job is told after the commit.
 func (s *Sidecar) change(ctx context.Context, id job.ID, verb func(*job.Job) error) (job.Change, error) {
@@ -135,13 +146,19 @@ func (s *Sidecar) change(ctx context.Context, id job.ID, verb func(*job.Job) err
 	return c, nil
 }
 
-// announce tells who waits for it that a job has changed: fetchers of its
-// queue, and the clock. It is called after the commit, never before.
-func (s *Sidecar) announce(j *job.Job) {
-	if j.State == job.Available {
-		s.bell.ring(j.Queue, 1)
-	}
-	if !j.DueAt.IsZero() {
-		s.clock.wake(dutyOf(j.State), j.DueAt)
+// announce tells who waits for them that jobs have changed: fetchers of their
+// queues, and the clock. It is called after the commit, never before.
+func (s *Sidecar) announce(jobs ...*job.Job) {
+	for _, j := range jobs {
+		if j.State == job.Available {
+			s.bell.ring(j.Queue, 1)
+		}
+		if j.State.Terminal() {
+			if at, soon := s.o.Retention.pruneAt(j); soon {
+				s.clock.wake(dutyPrune, at)
+			}
+		} else if !j.DueAt.IsZero() {
+			s.clock.wake(dutyOf(j.State), j.DueAt)
+		}
 	}
 }

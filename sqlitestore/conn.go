@@ -37,6 +37,8 @@ func pragmas(readOnly bool) []pragma {
 		{"busy_timeout", "5000", "5000"},
 		{"journal_mode", "WAL", "wal"},
 		{"synchronous", "FULL", "2"},
+		{"fullfsync", "1", "1"}, // macOS flushes its drives only when asked to
+		{"checkpoint_fullfsync", "1", "1"},
 		{"journal_size_limit", "67108864", "67108864"},
 		{"trusted_schema", "0", "0"},
 		{"temp_store", "2", "2"},

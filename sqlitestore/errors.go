@@ -16,6 +16,9 @@ func translate(doing string, err error) error {
 	if err == nil || errors.As(err, &mine) {
 		return err
 	}
+	if extended(err) == sqlite3.SQLITE_IOERR_SHMSIZE { // the first file that a full disk refuses
+		return job.Errorf(job.Unavailable, "%s: there is no space left for the database; free some and start again: %w", doing, err)
+	}
 	switch code(err) {
 	case sqlite3.SQLITE_FULL:
 		return job.Errorf(job.Unavailable, "%s: there is no space left for the database; nothing was changed, free some and the server goes on by itself: %w", doing, err)
@@ -31,13 +34,24 @@ func translate(doing string, err error) error {
 	return job.Errorf(job.Internal, "%s: %w", doing, err)
 }
 
-// code is SQLite's primary result code, 0 for an error of another origin.
-func code(err error) int {
+// extended is SQLite's whole result code, 0 for an error of another origin.
+func extended(err error) int {
 	var e *sqlite.Error
 	if errors.As(err, &e) {
-		return e.Code() & 0xff
+		return e.Code()
 	}
 	return 0
+}
+
+// code is SQLite's primary result code, 0 for an error of another origin.
+func code(err error) int {
+	return extended(err) & 0xff
+}
+
+// rolledBack reports whether SQLite ends the whole transaction by itself on such an error.
+func rolledBack(err error) bool {
+	c := code(err)
+	return c == sqlite3.SQLITE_FULL || c == sqlite3.SQLITE_NOMEM
 }
 
 // fatal reports whether after err nothing that is written may be believed any

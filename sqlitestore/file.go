@@ -22,6 +22,9 @@ const magic = "SQLite format 3\x00"
 // inspect looks at a file before SQLite does, so that what is not ours stays as
 // it is, to the byte.
 func inspect(path string) error {
+	if path == "" || path == ":memory:" {
+		return job.Errorf(job.Unavailable, "a database needs a file, got %q; name one with --db", path)
+	}
 	dir := filepath.Dir(path)
 	switch st, err := os.Stat(dir); {
 	case err != nil:
@@ -32,10 +35,16 @@ func inspect(path string) error {
 	if kind := networkFS(dir); kind != "" {
 		return job.Errorf(job.Unavailable, "%s lies on a network file system (%s), where SQLite's locks do not hold and data is lost; put the database on a local disk", path, kind)
 	}
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	st, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil
+	case err == nil && !st.Mode().IsRegular():
+		return job.Errorf(job.Unavailable, "%s is not a plain file and cannot hold a database; choose another place with --db", path)
+	case err == nil && links(st) > 1:
+		return job.Errorf(job.Unavailable, "%s is one file with %d names (hard links), so its lock would not keep a second outrider out; remove the other names or copy it", path, links(st))
 	}
+	f, err := os.Open(path)
 	if err != nil {
 		return job.Errorf(job.Unavailable, "the database %s cannot be read; check its owner and rights: %w", path, err)
 	}
@@ -63,6 +72,9 @@ func header(path string, f io.Reader) error {
 // hasTables looks into a database without locking or changing it. What cannot
 // be read counts as full.
 func hasTables(path string) bool {
+	if log, err := os.Stat(path + "-wal"); err == nil && log.Size() > 0 {
+		return true // in the log, which cannot be read without writing
+	}
 	c, err := sqlite.NewConnector("file:" + escape(path) + "?mode=ro&immutable=1")
 	if err != nil {
 		return true

@@ -40,6 +40,7 @@ func TestPlans(t *testing.T) {
 		{"list dead", "SELECT id FROM jobs" + dead.String() + " ORDER BY finished_at DESC, id DESC LIMIT ?"},
 		{"allQueues", allQueues}, {"queueByName", queueByName}, {"putQueue", putQueue}, {"putWorker", putWorker},
 		{"putMark", putMark}, {"putEvents", putEvents}, {"eventChunks", eventChunks}, {"pruneEvents", pruneEvents},
+		{"toldOf", toldOf}, {"eventChunk", eventChunk}, {"oldest dead", "SELECT id FROM jobs" + dead.String() + oldestDead},
 	} {
 		fmt.Fprintf(&b, "%s\n", q.name)
 		for _, line := range plan(t, s, q.sql) {

@@ -3,7 +3,6 @@ package sqlitestore
 import (
 	"database/sql/driver"
 	"encoding/json"
-	"strconv"
 	"time"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -13,19 +12,19 @@ import (
 // envelopeArgs, statusArgs and jobFrom follow it.
 const (
 	envelopeColumns = `id, type, queue, args, meta, priority, scheduled_at, expires_at, timeout_ms, visibility_ms, retry, max_attempts, uniq, extra, created_at`
-	statusColumns   = `state, attempt, releases, seq, due_at, enqueued_at, started_at, activated_at, finished_at, next_retry_at, retry_delay, lease_token, lease_worker, lease_ms, lease_until, lost, dead, result, error, errors`
+	statusColumns   = `state, attempt, releases, seq, due_at, enqueued_at, started_at, activated_at, finished_at, next_retry_at, retry_delay, lease_token, lease_worker, lease_ms, lease_until, lost, dead, result, error, errors, told`
 	jobColumns      = envelopeColumns + `, ` + statusColumns
 )
 
 const insertJob = `INSERT INTO jobs (` + jobColumns + `)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING`
 
 // insertPlain is insertJob for a job that has just entered its queue and asks for
 // nothing special, as most do: what is not named is NULL. Binding the twenty
 // NULLs would cost a fifth of the insert.
-const insertPlain = `INSERT INTO jobs (id, type, queue, args, meta, priority, max_attempts, extra, created_at, state, attempt, releases, seq, enqueued_at, dead)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'available', 0, 0, ?, ?, 0)
+const insertPlain = `INSERT INTO jobs (id, type, queue, args, meta, priority, max_attempts, extra, created_at, state, attempt, releases, seq, enqueued_at, dead, told)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'available', 0, 0, ?, ?, 0, ?)
 ON CONFLICT (id) DO NOTHING`
 
 // plain reports whether insertPlain writes all there is of a job.
@@ -40,7 +39,7 @@ func plain(j *job.Job) bool {
 const updateJob = `UPDATE jobs SET
   state = ?, attempt = ?, releases = ?, seq = ?, due_at = ?, enqueued_at = ?, started_at = ?, activated_at = ?,
   finished_at = ?, next_retry_at = ?, retry_delay = ?, lease_token = ?, lease_worker = ?, lease_ms = ?,
-  lease_until = ?, lost = ?, dead = ?, result = ?, error = ?, errors = ?
+  lease_until = ?, lost = ?, dead = ?, result = ?, error = ?, errors = ?, told = ?
 WHERE id = ? AND state = ?`
 
 const deleteJob = `DELETE FROM jobs WHERE id = ?`
@@ -66,7 +65,7 @@ func statusArgs(args []driver.Value, j *job.Job) []driver.Value {
 	return append(args, string(j.State), int64(j.Attempt), int64(j.Releases), j.Seq, millis(j.DueAt),
 		millis(j.EnqueuedAt), millis(j.StartedAt), millis(j.ActivatedAt), millis(j.FinishedAt), millis(j.NextRetryAt),
 		span(j.RetryDelay), text(j.Lease.Token), text(j.Lease.Worker), span(j.Lease.Length), millis(j.Lease.Until),
-		lost, dead, text(j.Result), text(j.Error), text(j.Errors))
+		lost, dead, text(j.Result), text(j.Error), text(j.Errors), j.Told)
 }
 
 // row reads the columns of one job in turn.
@@ -130,7 +129,7 @@ func jobFrom[V any](values []V) (*job.Job, error) {
 		}
 	}
 	j.Dead = r.int() == 1
-	j.Result, j.Error, j.Errors = r.raw(), r.raw(), r.raw()
+	j.Result, j.Error, j.Errors, j.Told = r.raw(), r.raw(), r.raw(), r.int()
 	return j, nil
 }
 
@@ -178,11 +177,13 @@ func (t *tx) place(j *job.Job) {
 // InsertJob stores a new job.
 func (t *tx) InsertJob(j *job.Job) error {
 	t.place(j)
+	quiet := len(t.call.events)
+	j.Told = t.note(j, 0)
 	insert := t.w.st.insert
 	if plain(j) {
 		insert = t.w.st.insertPlain
 		t.args = append(t.args[:0], string(j.ID), j.Type, j.Queue, string(j.Args), text(j.Meta), int64(j.Priority),
-			int64(j.MaxAttempts), text(j.Extra), j.CreatedAt.UnixMilli(), j.Seq, millis(j.EnqueuedAt))
+			int64(j.MaxAttempts), text(j.Extra), j.CreatedAt.UnixMilli(), j.Seq, millis(j.EnqueuedAt), j.Told)
 	} else {
 		t.args = statusArgs(envelopeArgs(t.args[:0], j), j)
 	}
@@ -191,11 +192,11 @@ func (t *tx) InsertJob(j *job.Job) error {
 		return t.fail("insert job", err)
 	}
 	if n == 0 {
+		t.call.events = t.call.events[:quiet]
 		e := job.Errorf(job.Duplicate, "job %s exists already", j.ID)
 		e.Details = map[string]any{"existing_job_id": string(j.ID)}
 		return e
 	}
-	t.call.events = append(t.call.events, j.TakeEvents()...)
 	t.count(j, 1)
 	if q := t.w.queues[j.Queue]; j.State != job.Available || q == nil || q.Available < shallow {
 		t.call.jobs[j.ID] = j.Clone() // it will be asked for soon
@@ -213,6 +214,7 @@ func (t *tx) UpdateJob(j *job.Job) error {
 		return job.Errorf(job.Internal, "job %s was not read in this transaction", j.ID)
 	}
 	t.place(j)
+	j.Told = t.note(j, was.Told)
 	t.args = append(statusArgs(t.args[:0], j), string(j.ID), string(was.State))
 	n, err := t.w.st.update.exec(t.args...)
 	if err != nil {
@@ -221,7 +223,6 @@ func (t *tx) UpdateJob(j *job.Job) error {
 	if n != 1 {
 		return job.Errorf(job.Internal, "job %s was not %s any more", j.ID, was.State)
 	}
-	t.call.events = append(t.call.events, j.TakeEvents()...)
 	t.count(was, -1)
 	t.count(j, 1)
 	t.call.jobs[j.ID] = j.Clone()
@@ -249,79 +250,4 @@ func (t *tx) count(j *job.Job, n int64) {
 	if j.Dead {
 		t.call.counts = append(t.call.counts, count{j.Queue, deadCount, n, at})
 	}
-}
-
-// availableIDs is answered from jobs_claim alone: the table is not touched.
-const availableIDs = `SELECT id FROM jobs
-WHERE queue = ? AND state = 'available'
-ORDER BY priority DESC, seq
-LIMIT ?`
-
-// Available reads the head of the queues, in claim order.
-func (t *tx) Available(queues []string, n int) ([]*job.Job, error) {
-	var jobs []*job.Job
-	for i, name := range queues {
-		q := t.w.queues[name]
-		if n == 0 || twice(queues[:i], name) || q != nil && q.Paused != 0 {
-			continue
-		}
-		found, err := t.read(t.w.st.available, name, int64(n))
-		if err != nil {
-			return nil, t.fail("read the queue "+strconv.Quote(name), err)
-		}
-		jobs, n = append(jobs, found...), n-len(found)
-	}
-	return jobs, nil
-}
-
-func twice(before []string, name string) bool {
-	for _, b := range before {
-		if b == name {
-			return true
-		}
-	}
-	return false
-}
-
-const dueIDs = `SELECT id FROM jobs
-WHERE state = ? AND due_at <= ?
-ORDER BY due_at, seq
-LIMIT ?`
-
-// Due reads what a clock must look at.
-func (t *tx) Due(s job.State, before time.Time, n int) ([]*job.Job, error) {
-	jobs, err := t.read(t.w.st.due, string(s), before.UnixMilli(), int64(n))
-	return jobs, t.fail("read what is due", err)
-}
-
-const nextDue = `SELECT min(due_at) FROM jobs WHERE state = ? AND due_at IS NOT NULL`
-
-// NextDue reads when a clock must look next.
-func (t *tx) NextDue(s job.State) (at time.Time, err error) {
-	err = t.w.st.nextDue.each(func(v []driver.Value) error {
-		at = (&row[driver.Value]{v: v}).time()
-		return nil
-	}, string(s))
-	return at, t.fail("read what is due next", err)
-}
-
-// read runs a statement that answers ids and reads their jobs.
-func (t *tx) read(s *stmt, args ...driver.Value) ([]*job.Job, error) {
-	var ids []job.ID
-	err := s.each(func(v []driver.Value) error {
-		ids = append(ids, job.ID(v[0].(string)))
-		return nil
-	}, args...)
-	if err != nil {
-		return nil, err
-	}
-	jobs := make([]*job.Job, 0, len(ids))
-	for _, id := range ids {
-		j, err := t.Job(id)
-		if err != nil {
-			return nil, err
-		}
-		jobs = append(jobs, j)
-	}
-	return jobs, nil
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"log/slog"
+	"os"
 	"sync"
 
 	"github.com/gofrs/flock"
@@ -73,6 +74,10 @@ func (s *Store) start(ctx context.Context, o Options) error {
 		conn: conn, cold: sqlx.NewDb(sql.OpenDB(only{conn, rw}), "sqlite"),
 	}
 	s.w.cold.SetMaxOpenConns(1)
+	s.w.path = s.path
+	if s.w.file, err = os.Stat(s.path); err != nil {
+		return err
+	}
 	s.w.tx = &tx{w: s.w, reader: reader{q: s.w.cold}, call: changes{jobs: map[job.ID]*job.Job{}}}
 	if err := migrate(conn, s.path); err != nil {
 		return err
@@ -88,7 +93,7 @@ func (s *Store) start(ctx context.Context, o Options) error {
 		return err
 	}
 	s.readers = sqlx.NewDb(sql.OpenDB(ro), "sqlite")
-	s.readers.SetMaxOpenConns(4)
+	s.readers.SetMaxOpenConns(8)
 	s.readers.SetMaxIdleConns(4)
 	if err := s.readers.PingContext(ctx); err != nil {
 		return err
@@ -142,7 +147,30 @@ func (s *Store) View(ctx context.Context, fn func(job.ReadTx) error) error {
 		return translate("read", err)
 	}
 	defer func() { _ = tx.Rollback() }() // there is nothing to keep
-	return translate("read", fn(reader{q: tx}))
+	err = fn(reader{q: bound{tx, ctx}})
+	if err != nil && ctx.Err() != nil {
+		return job.Errorf(job.Unavailable, "the caller left while it read: %w", ctx.Err())
+	}
+	return translate("read", err)
+}
+
+// bound runs the queries of a view under the context of its caller, so that one
+// who has left holds neither a connection nor the log.
+type bound struct {
+	tx  *sqlx.Tx
+	ctx context.Context
+}
+
+func (b bound) Query(query string, args ...any) (*sql.Rows, error) {
+	return b.tx.QueryContext(b.ctx, query, args...)
+}
+
+func (b bound) Queryx(query string, args ...any) (*sqlx.Rows, error) {
+	return b.tx.QueryxContext(b.ctx, query, args...)
+}
+
+func (b bound) QueryRowx(query string, args ...any) *sqlx.Row {
+	return b.tx.QueryRowxContext(b.ctx, query, args...)
 }
 
 // Close lets the calls that are waiting finish, moves what the log holds into

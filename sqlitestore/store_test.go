@@ -130,6 +130,11 @@ func TestRefusedFiles(t *testing.T) {
 		"an app's":              {made("shop.db", "CREATE TABLE orders (id)"), "is a SQLite database of another program"},
 		"no database":           {written("notes.txt", strings.Repeat("plain text ", 20)), "is not a SQLite database; choose another file"},
 		"shorter than a header": {written("short.db", "SQLite"), "is not a SQLite database"},
+		"two names":             {linked(t, dir), "is one file with 2 names (hard links)"},
+		"a device":              {os.DevNull, "is not a plain file"},
+		"no name":               {"", "a database needs a file"},
+		"in memory":             {":memory:", "a database needs a file"},
+		"an app's log":          {unflushed(t, dir), "is a SQLite database of another program"},
 		"no folder":             {filepath.Join(dir, "none", "o.db"), "the folder of the database"},
 		"folder is a file":      {filepath.Join(dir, "notes.txt", "o.db"), "notes.txt"},
 	} {
@@ -195,4 +200,41 @@ func TestSecondHolderIsRefused(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, st.Mode(), err)
 		}
 	}
+}
+
+// linked is an empty file with two names.
+func linked(t *testing.T, dir string) string {
+	t.Helper()
+	path := filepath.Join(dir, "one.db")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(path, filepath.Join(dir, "two.db")); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// unflushed is another program's database all of which is still in its log.
+func unflushed(t *testing.T, dir string) string {
+	t.Helper()
+	from, to := filepath.Join(dir, "live.db"), filepath.Join(dir, "crashed.db")
+	db, err := sql.Open("sqlite", from+"?_pragma=journal_mode(WAL)&_pragma=wal_autocheckpoint(0)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec("CREATE TABLE orders (id)"); err != nil {
+		t.Fatal(err)
+	}
+	for _, suffix := range []string{"", "-wal"} {
+		b, err := os.ReadFile(from + suffix)
+		if err == nil {
+			err = os.WriteFile(to+suffix, b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return to
 }

@@ -25,8 +25,39 @@ type tx struct {
 
 type changes struct {
 	counts []count
-	events []job.Event
+	events []note
 	jobs   map[job.ID]*job.Job // read or written by the call, as they are now; nil is deleted
+}
+
+// note is an event that is not written yet. Its Seq is known already: the events
+// of a group are numbered in the order of its calls, and those of a call that
+// fails are dropped before the next one notes any.
+type note struct {
+	job.Event
+	prev int64 // Seq of the event before it of the same job, 0 for none
+}
+
+// nextSeq is the Seq of the event that is noted next.
+func (t *tx) nextSeq() int64 {
+	return t.w.events + int64(len(t.group.events)+len(t.call.events)) + 1
+}
+
+// note takes over what a job tells, each event chained to the one before, and
+// returns the Seq of the newest; last is that of the newest so far.
+func (t *tx) note(j *job.Job, last int64) int64 {
+	for _, e := range j.TakeEvents() {
+		e.Seq = t.nextSeq()
+		t.call.events = append(t.call.events, note{e, last})
+		last = e.Seq
+	}
+	return last
+}
+
+// Tell stores an event that is no job's.
+func (t *tx) Tell(e job.Event) error {
+	e.Seq = t.nextSeq()
+	t.call.events = append(t.call.events, note{Event: e})
+	return nil
 }
 
 // count is a change of one queue's counters.
@@ -116,15 +147,14 @@ func (t *tx) flush() error {
 // flushEvents writes the events of the group as one row: an append at the end
 // of one table is all that history costs.
 func (t *tx) flushEvents() error {
-	first := t.w.events + 1
+	latest := int64(0) // calls of one group may have looked at the clock in another order
 	for i := range t.group.events {
-		e := &t.group.events[i]
-		t.w.events++
-		e.Seq = t.w.events
-		appendEvent(&t.lines, e)
+		appendEvent(&t.lines, &t.group.events[i])
+		latest = max(latest, t.group.events[i].Time.UnixMilli())
 	}
-	last := t.group.events[len(t.group.events)-1]
-	if _, err := t.w.st.putEvents.exec(first, last.Time.UnixMilli(), t.lines.String()); err != nil {
+	first, last := t.group.events[0].Seq, t.group.events[len(t.group.events)-1]
+	t.w.events = last.Seq
+	if _, err := t.w.st.putEvents.exec(first, latest, t.lines.String()); err != nil {
 		return err
 	}
 	_, err := t.w.st.putMark.exec("events", t.w.events)
@@ -134,6 +164,7 @@ func (t *tx) flushEvents() error {
 // eventLine is how an event is stored; names are short because there are many.
 type eventLine struct {
 	Seq     int64           `json:"s"`
+	Prev    int64           `json:"p,omitempty"`
 	Type    string          `json:"t"`
 	At      int64           `json:"at"`
 	JobID   job.ID          `json:"j,omitempty"`
@@ -143,10 +174,14 @@ type eventLine struct {
 }
 
 // appendEvent writes one line by hand: events are as hot as jobs.
-func appendEvent(b *bytes.Buffer, e *job.Event) {
+func appendEvent(b *bytes.Buffer, e *note) {
 	s := b.AvailableBuffer()
 	s = append(s, `{"s":`...)
 	s = appendInt(s, e.Seq)
+	if e.prev != 0 {
+		s = append(s, `,"p":`...)
+		s = appendInt(s, e.prev)
+	}
 	s = append(s, `,"t":`...)
 	s = job.AppendString(s, e.Type)
 	s = append(s, `,"at":`...)

@@ -3,8 +3,11 @@ package sqlitestore
 import (
 	"context"
 	"database/sql/driver"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
 	"runtime/debug"
 	"time"
 
@@ -46,8 +49,12 @@ type writer struct {
 	seq    int64                // last place given in a queue
 	events int64                // last Seq given to an event
 	cache  cache
-	tx     *tx   // used again for every group
-	broken error // why nothing can be written any more
+	tx     *tx // used again for every group
+	path   string
+	file   fs.FileInfo // as it was opened
+	looked time.Time   // when the file was last seen
+	undone error       // why SQLite has rolled the running transaction back by itself
+	broken error       // why nothing can be written any more
 }
 
 // run serves calls until the channel is closed and empty.
@@ -85,7 +92,7 @@ func (w *writer) run() {
 // commit runs calls in one transaction until all are done or the turn is over,
 // and says how many ran. An error is the answer to all of them.
 func (w *writer) commit(calls []*call) (n int, err error) {
-	if w.broken != nil {
+	if w.present(); w.broken != nil {
 		return len(calls), w.broken
 	}
 	if _, err := w.st.begin.exec(); err != nil {
@@ -100,11 +107,14 @@ func (w *writer) commit(calls []*call) (n int, err error) {
 		}
 		n++
 		c.err = w.try(tx, c)
-		if w.broken != nil {
+		if w.broken != nil || w.undone != nil {
 			break
 		}
 	}
 	if err = w.broken; err == nil {
+		err, w.undone = w.undone, nil
+	}
+	if err == nil {
 		err = tx.flush()
 	}
 	if err == nil {
@@ -114,6 +124,21 @@ func (w *writer) commit(calls []*call) (n int, err error) {
 		return n, nil
 	}
 	return n, w.abandon(err)
+}
+
+// present looks, once a second, whether the file is still the one that was
+// opened. What is written to a file without a name is lost with this process.
+func (w *writer) present() {
+	now := time.Now()
+	if w.broken != nil || now.Sub(w.looked) < time.Second {
+		return
+	}
+	w.looked = now
+	st, err := os.Stat(w.path)
+	if err == nil && os.SameFile(st, w.file) || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	_ = w.doubt(job.Errorf(job.Unavailable, "%s was removed or replaced while it was in use; nothing more is acknowledged, stop the server and put the file back or restore a backup", w.path))
 }
 
 // abandon undoes the whole transaction after err.
@@ -151,9 +176,14 @@ func (w *writer) try(tx *tx, c *call) error {
 		tx.keep()
 		return nil
 	}
+	cause := tx.failed
 	tx.drop()
-	if fatal(err) {
+	if fatal(cause) || fatal(err) {
 		return w.doubt(err)
+	}
+	if rolledBack(cause) {
+		w.undone = cause
+		return translate("update", cause)
 	}
 	if _, rerr := w.st.rollbackTo.exec(); rerr != nil {
 		return w.doubt(rerr)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/outrider-jobs/outrider/adapters/sqlite"
+	"github.com/outrider-jobs/outrider/sidecar"
 )
 
 // config is what serve and the outbox commands are told.
@@ -25,6 +26,8 @@ type config struct {
 	logLevel  slog.Level
 	logFormat string
 	grace     time.Duration
+
+	backtraces sidecar.Backtraces
 }
 
 // setting is one thing that can be told: by a flag, else by a variable of the
@@ -67,6 +70,9 @@ var settings = []setting{
 	{"shutdown-grace", "OUTRIDER_SHUTDOWN_GRACE", "30s", false, false,
 		"how long a stop waits for jobs that are being worked on",
 		setGrace},
+	{"backtraces", "OUTRIDER_BACKTRACES", "keep", false, false,
+		"what becomes of the backtraces that workers report: keep, or omit to neither store nor show them",
+		setBacktraces},
 }
 
 func setLogLevel(c *config, v string) error {
@@ -87,6 +93,14 @@ func setLogFormat(c *config, v string) error {
 func setGrace(c *config, v string) (err error) {
 	if c.grace, err = time.ParseDuration(v); err != nil || c.grace < 0 {
 		return fmt.Errorf("must be a duration such as 30s or 2m")
+	}
+	return nil
+}
+
+func setBacktraces(c *config, v string) error {
+	c.backtraces = sidecar.Backtraces(v)
+	if c.backtraces != sidecar.KeepBacktraces && c.backtraces != sidecar.OmitBacktraces {
+		return fmt.Errorf("must be keep or omit")
 	}
 	return nil
 }

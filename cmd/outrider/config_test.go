@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outrider-jobs/outrider/adapters/sqlite"
+	"github.com/outrider-jobs/outrider/sidecar"
 )
 
 // configured reads a serve configuration from args and environ.
@@ -37,7 +38,8 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.listen != (address{"tcp", "127.0.0.1:8080"}) || c.db != "./outrider.db" || c.grace != 30*time.Second ||
-		c.logLevel != slog.LevelInfo || c.logFormat != "text" || c.table != sqlite.DefaultTable || c.outboxes != nil || c.hosts != nil {
+		c.logLevel != slog.LevelInfo || c.logFormat != "text" || c.table != sqlite.DefaultTable || c.outboxes != nil || c.hosts != nil ||
+		c.backtraces != sidecar.KeepBacktraces {
 		t.Errorf("got %+v", c)
 	}
 }
@@ -171,5 +173,20 @@ func TestVersionAndHelp(t *testing.T) {
 	}
 	if o := try(t, nil, "outbox", "sql"); o.code != exitOK || !strings.Contains(o.stdout, "CREATE TABLE") {
 		t.Errorf("outbox sql: %+v", o)
+	}
+}
+
+func TestBacktraces(t *testing.T) {
+	for _, tt := range []struct {
+		env, args string
+		want      sidecar.Backtraces
+	}{{"", "--backtraces=omit", sidecar.OmitBacktraces}, {"omit", "", sidecar.OmitBacktraces}, {"omit", "--backtraces=keep", sidecar.KeepBacktraces}} {
+		c, err := configured(t, []string{"OUTRIDER_BACKTRACES=" + tt.env}, strings.Fields(tt.args)...)
+		if err != nil || c.backtraces != tt.want {
+			t.Errorf("%q %q: %q, %v", tt.env, tt.args, c.backtraces, err)
+		}
+	}
+	if _, err := configured(t, nil, "--backtraces", "redact"); err == nil {
+		t.Error("redact was taken")
 	}
 }

@@ -20,7 +20,7 @@ func (a *app) serveCommand() *cobra.Command {
 			"is on disk.",
 		Args: noArgs,
 	}
-	bind(cmd, "listen", "db", "outbox", "outbox-table", "host", "log-level", "log-format", "shutdown-grace")
+	bind(cmd, "listen", "db", "outbox", "outbox-table", "host", "log-level", "log-format", "shutdown-grace", "backtraces")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := a.configure(cmd)
 		if err != nil {

@@ -43,12 +43,12 @@ func start(ctx context.Context, cfg config, log *slog.Logger) (*server, error) {
 
 // open starts the parts in an order whose reverse is a clean stop: relays, HTTP, duties, store.
 func (s *server) open(ctx context.Context) error {
-	store, err := sqlitestore.Open(ctx, s.cfg.db, sqlitestore.Options{})
+	store, err := sqlitestore.Open(ctx, s.cfg.db, sqlitestore.Options{Log: s.log})
 	if err != nil {
 		return err
 	}
 	s.closers = append(s.closers, store.Close)
-	s.side = sidecar.New(store, sidecar.Options{Log: s.log})
+	s.side = sidecar.New(store, sidecar.Options{Log: s.log, Backtraces: s.cfg.backtraces})
 	if err := s.openSources(ctx); err != nil {
 		return err
 	}
@@ -57,6 +57,7 @@ func (s *server) open(ctx context.Context) error {
 		return err
 	}
 	s.url = s.cfg.listen.url(ln)
+	s.side.Recover(ctx)
 	s.spawn("the duties", s.side.Run)
 	s.serveHTTP(ln)
 	for _, src := range s.sources {

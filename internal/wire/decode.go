@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -65,7 +66,7 @@ func DecodeBatch(raw []byte) ([]job.Envelope, error) {
 func envelopes(elements []json.RawMessage) ([]job.Envelope, error) {
 	es := make([]job.Envelope, len(elements))
 	for i, v := range elements {
-		e, err := job.ParseChecked(v)
+		e, err := job.ParseChecked(bytes.Clone(v)) // a job must not hold on to the whole batch
 		if err != nil {
 			return nil, AtIndex(err, i)
 		}

@@ -36,6 +36,7 @@ var answers = []Answer{
 	{job.Forbidden, http.StatusForbidden, "permission_denied", false, "Call from this machine under a loopback name, or configure the host name."},
 	{job.Unsupported, http.StatusUnprocessableEntity, "unsupported", false, "Leave the feature out, or use a version that has it."},
 	{job.BadRetry, http.StatusUnprocessableEntity, "invalid_request", false, "Correct the retry policy; members that are left out take their defaults."},
+	{job.Rejected, http.StatusUnprocessableEntity, "x_middleware_rejected", false, "Ask who runs the server what the named middleware wants of a job."},
 	{job.Unavailable, http.StatusServiceUnavailable, "backend_error", true, "Try again after the time in Retry-After."},
 	{job.Internal, http.StatusInternalServerError, "backend_error", true, "Look for the request id in the server's log."},
 }

@@ -124,7 +124,7 @@ func ReadPage(body []byte, dead bool) (job.Page, error) {
 		return job.Page{}, err
 	}
 	for _, j := range jobs {
-		j.Dead = dead
+		j.Dead = j.Dead || dead
 	}
 	return job.Page{Jobs: jobs, Total: r.Pages.Total, Next: r.Pages.Next}, nil
 }

@@ -177,7 +177,7 @@ func someMillis(b []byte, name string, d time.Duration) []byte {
 	if d <= 0 {
 		return b
 	}
-	return num(b, name, d.Milliseconds())
+	return num(b, name, (d + time.Millisecond - 1).Milliseconds()) // rounded up: 0 would ask for the default
 }
 
 func someJSON(b []byte, name string, v json.RawMessage) []byte {

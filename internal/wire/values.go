@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"math"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -159,7 +158,7 @@ func pause(v json.RawMessage, field string) (time.Duration, error) {
 
 // instant reads RFC 3339 with a zone.
 func instant(s, field string) (time.Time, error) {
-	t, err := time.Parse(time.RFC3339, strings.ToUpper(s))
+	t, err := job.ParseTime(s)
 	if err != nil {
 		return time.Time{}, refuse(field, "must be an RFC 3339 time with a zone, such as 2026-03-15T09:30:00Z")
 	}

@@ -2,6 +2,7 @@ package servicetest
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -11,6 +12,8 @@ var deadLetters = []verdict{
 	{"dead letters are listed, newest first, and counted", deadLists},
 	{"a revived job begins anew at the end of its queue", revives},
 	{"a deleted dead letter is gone for good", deletesDead},
+	{"many dead letters are revived, those that died first in front", revivesMany},
+	{"dead letters from before an instant are purged, and no others", purgesDead},
 }
 
 // bury makes a dead letter.
@@ -101,4 +104,80 @@ func deletesDead(k *kit) {
 		k.t.Errorf("%+v, %v", q, err)
 	}
 	k.push(func(e *job.Envelope) { e.ID = dead.ID })
+}
+
+// deadNames lists the dead letters that are left, newest first.
+func (k *kit) deadNames(want ...string) {
+	k.t.Helper()
+	page, err := k.s.Jobs(k.ctx(), job.Filter{Dead: true})
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	k.order(page.Jobs, want...)
+}
+
+// buryMany makes dead letters that died in different milliseconds.
+func (k *kit) buryMany(names ...string) (dead []*job.Job) {
+	k.t.Helper()
+	for _, name := range names {
+		dead = append(dead, k.bury(name, "net."+name[len(name)-1:]))
+		k.pause(2 * time.Millisecond)
+	}
+	return dead
+}
+
+func revivesMany(k *kit) {
+	dead := k.buryMany("mail.a", "mail.b", "report.a", "mail.c", "report.b", "last.z")
+	for _, tt := range []struct {
+		name string
+		f    job.Filter
+		want []string // that come back
+	}{
+		{"none fits", job.Filter{Queue: "zoo"}, nil},
+		{"error and type", job.Filter{ErrorType: "net.a", Type: "report.*"}, []string{"report.a"}},
+		{"a window", job.Filter{Since: dead[4].FinishedAt, Until: dead[5].FinishedAt}, []string{"report.b"}},
+		{"two of a queue", job.Filter{Queue: queue, Limit: 2}, []string{"mail.a", "mail.b"}},
+		{"all", job.Filter{}, []string{"mail.c", "last.z"}},
+		{"all of nothing", job.Filter{}, nil},
+	} {
+		n, err := k.s.ReviveDead(k.ctx(), tt.f)
+		if err != nil || n != int64(len(tt.want)) {
+			k.t.Errorf("%s: %d, %v; want %d", tt.name, n, err, len(tt.want))
+		}
+		back := k.fetch(job.FetchRequest{Count: 9})
+		k.order(back, tt.want...)
+		for _, j := range back {
+			if j.Attempt != 1 || j.Errors != nil || j.Dead {
+				k.t.Errorf("%s: %s", tt.name, text(j))
+			}
+		}
+	}
+	k.deadNames()
+	if want := []string{"job.enqueued", "job.started", "job.failed", "job.discarded", "job.retried", "job.enqueued", "job.started"}; !slices.Equal(k.told(dead[0].ID), want) {
+		k.t.Errorf("told %q", k.told(dead[0].ID))
+	}
+}
+
+func purgesDead(k *kit) {
+	dead := k.buryMany("a", "b", "c")
+	k.push(nil)
+	ended := k.fail(k.take(), job.Failure{Code: "DISCARD"})
+	if n, err := k.s.PurgeDead(k.ctx(), dead[0].FinishedAt); n != 0 || err != nil {
+		k.t.Errorf("before the first: %d, %v", n, err)
+	}
+	if n, err := k.s.PurgeDead(k.ctx(), dead[2].FinishedAt); n != 2 || err != nil {
+		k.t.Errorf("before the last: %d, %v", n, err)
+	}
+	k.deadNames("c")
+	_, err := k.s.Job(k.ctx(), dead[0].ID)
+	k.is("read", err, job.NotFound)
+	_, err = k.s.History(k.ctx(), dead[0].ID)
+	k.is("its history", err, job.NotFound)
+	_, err = k.s.PurgeDead(k.ctx(), time.Time{})
+	k.is("no instant", err, job.Invalid)
+	if n, err := k.s.PurgeDead(k.ctx(), time.Now().Add(time.Hour)); n != 1 || err != nil {
+		k.t.Errorf("all: %d, %v", n, err)
+	}
+	k.deadNames()
+	k.stands(k.read(ended.ID), job.Discarded)
 }

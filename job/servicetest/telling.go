@@ -15,6 +15,7 @@ var telling = []verdict{
 	{"one failure tells job.failed and exactly one of job.retrying and job.discarded", eventsOfFailures},
 	{"the log is ordered, filtered and continued", eventLog},
 	{"what was refused tells nothing", eventsOfRefusals},
+	{"the history of a job is all its lives, and no other job's", tellsHistory},
 	{"the events of a job carry the trace of its meta", eventTrace},
 }
 
@@ -198,4 +199,27 @@ func eventTrace(k *kit) {
 		k.expect(e.Data, "tenant_id", `"acme"`)
 		k.expect(e.Data, "other", "")
 	}
+}
+
+func tellsHistory(k *kit) {
+	dead := k.bury("dead", "net.x")
+	k.named("other")
+	if _, err := k.s.Revive(k.ctx(), dead.ID); err != nil {
+		k.t.Fatal(err)
+	}
+	k.fetch(job.FetchRequest{Worker: "w1", Count: 9})
+	es, err := k.s.History(k.ctx(), dead.ID)
+	var kinds []string
+	for _, e := range es {
+		kinds = append(kinds, e.Type)
+	}
+	want := []string{"job.enqueued", "job.started", "job.failed", "job.discarded", "job.retried", "job.enqueued", "job.started"}
+	if err != nil || !slices.Equal(kinds, want) {
+		k.t.Errorf("history %q, %v", kinds, err)
+	}
+	if all := k.events(dead.ID); fmt.Sprint(all) != fmt.Sprint(es) {
+		k.t.Errorf("history\n%+v\nlog\n%+v", es, all)
+	}
+	_, err = k.s.History(k.ctx(), newID())
+	k.is("of a job that never was", err, job.NotFound)
 }

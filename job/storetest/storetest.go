@@ -41,7 +41,13 @@ func Run(t *testing.T, open func(t *testing.T) job.Store) {
 		{"a deleted job is gone", deletion},
 		{"lists are filtered and paged", lists},
 		{"dead letters are listed and counted", deadLetters},
+		{"dead letters are taken oldest first", oldestDead},
 		{"events are read in order and filtered", events},
+		{"the events of one job are found", history},
+		{"the events of one job are found inside a commit, too", historyInside},
+		{"the events of one job are found beside those of neighbours", historyBeside},
+		{"the events of one job are bounded, and pruned with the others", historyBounds},
+		{"events that are no job's are kept", tellings},
 		{"old events are pruned", pruneEvents},
 		{"workers are kept", workers},
 		{"a closed store is Unavailable", closed},
@@ -135,10 +141,16 @@ func read(t *testing.T, s job.Store, id job.ID) *job.Job {
 	return out
 }
 
+// Reporter hears what an audit finds: a *testing.T, or the T of a property test.
+type Reporter interface {
+	Helper()
+	Errorf(format string, args ...any)
+}
+
 // Audit checks what is stored against itself (invariants of the project): the
 // counters against a recount, the times and marks of each job against its
 // state, and no position of a queue given twice.
-func Audit(t *testing.T, s job.Store) {
+func Audit(t Reporter, s job.Store) {
 	t.Helper()
 	if err := s.View(context.Background(), func(tx job.ReadTx) error {
 		jobs, err := everything(tx)
@@ -182,7 +194,7 @@ func everything(tx job.ReadTx) (all []*job.Job, err error) {
 }
 
 // recount compares the counters with the jobs.
-func recount(t *testing.T, tx job.ReadTx, jobs []*job.Job) {
+func recount(t Reporter, tx job.ReadTx, jobs []*job.Job) {
 	t.Helper()
 	queues, err := tx.Queues()
 	if err != nil {
@@ -218,7 +230,7 @@ func recount(t *testing.T, tx job.ReadTx, jobs []*job.Job) {
 }
 
 // sound checks that a job's state agrees with everything else about it.
-func sound(t *testing.T, j *job.Job) {
+func sound(t Reporter, j *job.Job) {
 	t.Helper()
 	wrong := func(what string) {
 		t.Errorf("audit: job %s is %s, %s", j.ID, j.State, what)

@@ -14,6 +14,8 @@ func (a *api) deadLetters(g *echo.Group) {
 	get(g, "/dead-letter", a.deadList)
 	get(g, "/dead-letter/stats", a.deadStats)
 	get(g, "/dead-letter/:id", a.deadInfo)
+	g.POST("/dead-letter/retry", a.reviveDead)
+	g.POST("/dead-letter/purge", a.purgeDead)
 	g.POST("/dead-letter/:id/retry", a.revive)
 	g.DELETE("/dead-letter/:id", a.deleteDead)
 }
@@ -95,5 +97,43 @@ func (a *api) deleteDead(c echo.Context) error {
 	}
 	b := buffer()
 	*b = wire.AppendDeleted(*b, id)
+	return send(c, http.StatusOK, b)
+}
+
+// reviveDead takes many dead letters back into their queues (contract §3.14).
+func (a *api) reviveDead(c echo.Context) error {
+	raw, err := body(c, job.MaxJobBytes)
+	if err != nil {
+		return err
+	}
+	f, err := wire.DecodeReviveDead(raw)
+	if err != nil {
+		return err
+	}
+	n, err := a.svc.ReviveDead(c.Request().Context(), f)
+	if err != nil {
+		return err
+	}
+	b := buffer()
+	*b = wire.AppendRevived(*b, n)
+	return send(c, http.StatusOK, b)
+}
+
+// purgeDead removes dead letters by their age (contract §3.14). A body is not looked at.
+func (a *api) purgeDead(c echo.Context) error {
+	q, err := query(c)
+	if err != nil {
+		return err
+	}
+	before, err := wire.DecodePurge(q, a.Now())
+	if err != nil {
+		return err
+	}
+	n, err := a.svc.PurgeDead(c.Request().Context(), before)
+	if err != nil {
+		return err
+	}
+	b := buffer()
+	*b = wire.AppendPurged(*b, n)
 	return send(c, http.StatusOK, b)
 }

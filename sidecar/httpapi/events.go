@@ -10,6 +10,8 @@ import (
 
 func (a *api) events(g *echo.Group) {
 	get(g, "/events", a.eventLog)
+	get(g, "/events/:id/history", a.history)
+	get(g, "/jobs/:id/history", a.history)
 }
 
 // eventLog shows a page of events, the oldest first (contract §3.18).
@@ -28,5 +30,28 @@ func (a *api) eventLog(c echo.Context) error {
 	}
 	b := buffer()
 	*b = wire.AppendEvents(*b, es, p)
+	return send(c, http.StatusOK, b)
+}
+
+// history shows the events of one job, the oldest first (contract §3.17).
+func (a *api) history(c echo.Context) error {
+	id, err := jobID(c)
+	if err != nil {
+		return err
+	}
+	q, err := query(c)
+	if err != nil {
+		return err
+	}
+	after, p, err := wire.DecodeHistory(q)
+	if err != nil {
+		return err
+	}
+	es, err := a.svc.History(c.Request().Context(), id)
+	if err != nil {
+		return err
+	}
+	b := buffer()
+	*b = wire.AppendHistory(*b, es, after, p)
 	return send(c, http.StatusOK, b)
 }

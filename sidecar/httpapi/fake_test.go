@@ -37,6 +37,14 @@ type fake struct {
 	queues     func(context.Context) ([]job.Queue, error)
 	events     func(context.Context, job.EventFilter) ([]job.Event, error)
 	health     func(context.Context) (job.Health, error)
+
+	register   func(context.Context, job.WorkerInfo) (job.Registration, error)
+	deregister func(context.Context, string) ([]job.ID, error)
+	workers    func(context.Context) ([]job.WorkerInfo, error)
+	worker     func(context.Context, string) (job.WorkerInfo, error)
+	reviveDead func(context.Context, job.Filter) (int64, error)
+	purgeDead  func(context.Context, time.Time) (int64, error)
+	history    func(context.Context, job.ID) ([]job.Event, error)
 }
 
 func (f *fake) Enqueue(ctx context.Context, es ...job.Envelope) ([]job.Receipt, error) {
@@ -117,6 +125,41 @@ func (f *fake) Events(ctx context.Context, q job.EventFilter) ([]job.Event, erro
 func (f *fake) Health(ctx context.Context) (job.Health, error) {
 	f.calls.Add(1)
 	return f.health(ctx)
+}
+
+func (f *fake) Register(ctx context.Context, w job.WorkerInfo) (job.Registration, error) {
+	f.calls.Add(1)
+	return f.register(ctx, w)
+}
+
+func (f *fake) Deregister(ctx context.Context, id string) ([]job.ID, error) {
+	f.calls.Add(1)
+	return f.deregister(ctx, id)
+}
+
+func (f *fake) Workers(ctx context.Context) ([]job.WorkerInfo, error) {
+	f.calls.Add(1)
+	return f.workers(ctx)
+}
+
+func (f *fake) Worker(ctx context.Context, id string) (job.WorkerInfo, error) {
+	f.calls.Add(1)
+	return f.worker(ctx, id)
+}
+
+func (f *fake) ReviveDead(ctx context.Context, q job.Filter) (int64, error) {
+	f.calls.Add(1)
+	return f.reviveDead(ctx, q)
+}
+
+func (f *fake) PurgeDead(ctx context.Context, before time.Time) (int64, error) {
+	f.calls.Add(1)
+	return f.purgeDead(ctx, before)
+}
+
+func (f *fake) History(ctx context.Context, id job.ID) ([]job.Event, error) {
+	f.calls.Add(1)
+	return f.history(ctx, id)
 }
 
 // quiet are options whose answers never change.

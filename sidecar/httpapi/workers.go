@@ -17,6 +17,12 @@ func (a *api) workers(g *echo.Group) {
 	g.POST("/workers/nack", a.nack)
 	g.POST("/workers/heartbeat", a.beat)
 	g.POST("/workers/beat", a.beat)
+	g.POST("/workers/register", a.register)
+	g.POST("/workers/deregister", a.deregister)
+	g.DELETE("/workers/:id", a.removeWorker)
+	get(g, "/workers", a.workerList)
+	get(g, "/workers/:id", a.workerInfo)
+	get(g, "/workers/:id/health", a.workerHealth)
 	g.POST("/jobs/fetch", a.fetch)
 	g.POST("/jobs/:id/ack", a.ackByPath)
 }

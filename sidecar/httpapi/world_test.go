@@ -74,6 +74,7 @@ func world() *fake {
 	listing(f)
 	changing(f)
 	counting(f)
+	rostering(f)
 	return f
 }
 
@@ -162,6 +163,15 @@ func changing(f *fake) {
 		return change(id, dead(id), func(j *job.Job) error { return j.Revive(noon) })
 	}
 	f.deleteDead = func(_ context.Context, id job.ID) error { return failing(id) }
+	f.reviveDead = func(_ context.Context, q job.Filter) (int64, error) {
+		if q.Queue == "broken" {
+			return 3, failures["e006"]
+		}
+		return int64(1200 + q.Limit), nil
+	}
+	f.purgeDead = func(_ context.Context, before time.Time) (int64, error) {
+		return int64(noon.Sub(before) / time.Hour), nil
+	}
 }
 
 // counting fills in what is only read.
@@ -192,6 +202,35 @@ func counting(f *fake) {
 	}
 	f.health = func(context.Context) (job.Health, error) {
 		return job.Health{OK: true, Backend: "sqlite", Latency: 2 * time.Millisecond, Uptime: 90 * time.Second, Time: noon, Queues: 3, Paused: 1, Workers: 5, StaleNow: 2}, nil
+	}
+}
+
+// rostering fills in the workers: there is one.
+func rostering(f *fake) {
+	one := job.WorkerInfo{ID: string(idOne), Hostname: "host-1", PID: 42, Queues: []string{"mail", "default"}, Concurrency: 5,
+		Labels: map[string]string{"zone": "b", "env": "prod"}, Version: "1.4.0", State: "drain", Directive: "quiet",
+		Active: 2, StartedAt: noon.Add(-time.Hour), BeatAt: noon}
+	f.register = func(context.Context, job.WorkerInfo) (job.Registration, error) {
+		return job.Registration{Time: noon, Heartbeat: 5 * time.Second, Silence: 45 * time.Second, Visibility: 30 * time.Minute}, nil
+	}
+	unknown := func(id string) error {
+		if id == one.ID {
+			return nil
+		}
+		e := job.Errorf(job.NotFound, "there is no worker %q", id)
+		e.Details = map[string]any{"resource_type": "worker", "resource_id": id}
+		return e
+	}
+	f.deregister = func(_ context.Context, id string) ([]job.ID, error) { return []job.ID{idTwo}, unknown(id) }
+	f.workers = func(context.Context) ([]job.WorkerInfo, error) {
+		return []job.WorkerInfo{one, {ID: "w2", Stale: true, StartedAt: noon.Add(-time.Hour), BeatAt: noon.Add(-time.Minute)}}, nil
+	}
+	f.worker = func(_ context.Context, id string) (job.WorkerInfo, error) { return one, unknown(id) }
+	f.history = func(ctx context.Context, id job.ID) ([]job.Event, error) {
+		if err := failing(id); err != nil {
+			return nil, err
+		}
+		return f.events(ctx, job.EventFilter{Limit: job.HistoryLimit})
 	}
 }
 

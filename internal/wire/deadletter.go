@@ -1,0 +1,144 @@
+package wire
+
+import (
+	"encoding/json"
+	"math"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// DecodeReviveDead reads the body of a retry of many dead letters (contract
+// §3.14). It must say confirm:true, and a filter with a member that is not known
+// here is Invalid: what was meant to narrow it down must not be ignored.
+func DecodeReviveDead(raw []byte) (job.Filter, error) {
+	f := job.Filter{Dead: true}
+	confirmed := false
+	err := object(raw, "", func(member string, v json.RawMessage) (err error) {
+		switch member {
+		case "confirm":
+			confirmed, err = boolean(v, member)
+		case "filter":
+			if v[0] != '{' {
+				return refuse(member, "must be an object"+got(v))
+			}
+			err = job.Members(v, func(name string, v json.RawMessage) error {
+				if isNull(v) {
+					return nil
+				}
+				return deadMember(&f, name, v)
+			})
+		}
+		return err
+	})
+	if err == nil && !confirmed {
+		err = refuse("confirm", "must be true: every dead letter that the filter lets through is retried")
+	}
+	return f, err
+}
+
+// deadMember reads one member of a filter of dead letters.
+func deadMember(f *job.Filter, member string, v json.RawMessage) (err error) {
+	field := "filter." + member
+	var s string
+	switch member {
+	case "queue":
+		f.Queue, err = name(v, field)
+	case "type":
+		f.Type, err = name(v, field)
+	case "error_type":
+		f.ErrorType, err = text(v, field)
+	case "since":
+		if s, err = text(v, field); err == nil {
+			f.Since, err = instant(s, field)
+		}
+	case "until":
+		if s, err = text(v, field); err == nil {
+			f.Until, err = instant(s, field)
+		}
+	case "limit":
+		n, ok := whole(v)
+		if !ok || n < 1 || n > math.MaxInt32 {
+			return refuse(field, "must be an integer of 1 or more"+got(v))
+		}
+		f.Limit = int(n)
+	default:
+		return refuse(field, "is not known; a filter has queue, type, error_type, since, until and limit")
+	}
+	return err
+}
+
+// ReviveDeadBody is the body of a retry of many dead letters.
+func ReviveDeadBody(f job.Filter) []byte {
+	b := append(key(begin(), "filter"), '{')
+	b = someText(b, "queue", f.Queue)
+	b = someText(b, "type", f.Type)
+	b = someText(b, "error_type", f.ErrorType)
+	b = at(b, "since", f.Since)
+	b = at(b, "until", f.Until)
+	if f.Limit > 0 {
+		b = num(b, "limit", int64(f.Limit))
+	}
+	return append(flag(append(b, '}'), "confirm", true), '}')
+}
+
+// AppendRevived appends the answer to a retry of many dead letters.
+func AppendRevived(dst []byte, n int64) []byte {
+	return append(num(num(append(dst, '{'), "retried", n), "total", n), '}')
+}
+
+// AppendPurged appends the answer to a purge of dead letters (contract §3.14).
+func AppendPurged(dst []byte, n int64) []byte {
+	return append(num(num(append(dst, '{'), "deleted", n), "total", n), '}')
+}
+
+// ReadCount reads how many dead letters a retry or a purge of many was about.
+func ReadCount(body []byte) (int64, error) {
+	var r struct {
+		Total *int64 `json:"total"`
+	}
+	if err := read(body, &r); err != nil {
+		return 0, err
+	}
+	if r.Total == nil {
+		return 0, unread(job.Errorf(job.Malformed, "there is no total in it"))
+	}
+	return *r.Total, nil
+}
+
+// ages are the units of a short age.
+var ages = map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour, 'w': 7 * 24 * time.Hour}
+
+// DecodePurge reads the query of a purge of dead letters (contract §3.14): the
+// instant before which they died. older_than is an age, as "7d", "24h" or an ISO
+// 8601 duration, counted back from now, or an instant in RFC 3339.
+func DecodePurge(q url.Values, now time.Time) (time.Time, error) {
+	const field = "older_than"
+	wrong := refuse(field, "must be an age of at most 100 years, such as 7d, 24h or P7D, or an RFC 3339 time with a zone")
+	s := q.Get(field)
+	switch {
+	case s == "":
+		return time.Time{}, refuse(field, "is required: an age such as 7d, 24h or P7D, or an RFC 3339 time")
+	case s[0] == 'P' || s[0] == 'p':
+		d, err := job.ParseDuration(strings.ToUpper(s))
+		if err != nil {
+			return time.Time{}, refuse(field, err.Error())
+		}
+		return now.Add(-d), nil
+	}
+	if unit, ok := ages[s[len(s)-1]]; ok {
+		n, err := strconv.ParseInt(s[:len(s)-1], 10, 64)
+		if err != nil || n < 0 || n > int64(job.MaxDuration/unit) {
+			return time.Time{}, wrong
+		}
+		return now.Add(-time.Duration(n) * unit), nil
+	}
+	t, err := instant(strings.Replace(s, " ", "+", 1), field)
+	if err != nil {
+		return time.Time{}, wrong
+	}
+	return t, nil
+}

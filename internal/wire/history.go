@@ -1,0 +1,61 @@
+package wire
+
+import (
+	"net/url"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// DecodeHistory reads the query of a job's history (contract §3.17); after is
+// the Seq of the event that the page begins behind.
+func DecodeHistory(q url.Values) (after int64, p Paging, err error) {
+	if p, err = DecodePaging(q, job.HistoryLimit, EventsMax); err != nil {
+		return 0, p, err
+	}
+	if q.Has("after") {
+		p.Cursor = q.Get("after")
+	}
+	if p.Cursor != "" {
+		after, err = ParseEventID(p.Cursor)
+	}
+	return after, p, err
+}
+
+// became is the state that an event tells of (contract §3.17).
+var became = map[string]job.State{
+	"job.enqueued": job.Available, "job.scheduled": job.Scheduled, "job.started": job.Active, "job.completed": job.Completed,
+	"job.retrying": job.Retryable, "job.discarded": job.Discarded, "job.cancelled": job.Cancelled,
+}
+
+// AppendHistory appends a page of the events of one job, oldest first, each also
+// with the state that it tells of (contract §3.17). es is all of them.
+func AppendHistory(dst []byte, es []job.Event, after int64, p Paging) []byte {
+	total := int64(len(es))
+	for len(es) > 0 && es[0].Seq <= after {
+		es = es[1:]
+	}
+	es = es[min(p.Offset, len(es)):]
+	more := len(es) > p.Limit
+	es = es[:min(p.Limit, len(es))]
+	b := append(dst, `{"events":`...)
+	from := len(b)
+	b = append(b, '[')
+	for i, e := range es {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = AppendEvent(b, e)
+		if s := became[e.Type]; s != job.None {
+			b = append(str(b[:len(b)-1], "state", string(s)), '}')
+		}
+	}
+	b = append(b, ']')
+	if p.Items {
+		b = again(b, "items", from, len(b))
+	}
+	next := ""
+	if len(es) > 0 {
+		next = EventID(es[len(es)-1])
+	}
+	return append(pages(b, p, total, more, next), '}')
+}

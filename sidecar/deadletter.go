@@ -1,0 +1,89 @@
+package sidecar
+
+import (
+	"context"
+	"time"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// Revive takes a dead letter back into its queue; see [job.Operator].
+func (s *Sidecar) Revive(ctx context.Context, id job.ID) (job.Change, error) {
+	now := s.now()
+	return s.change(ctx, id, func(j *job.Job) error { return j.Revive(now) })
+}
+
+// ReviveDead takes many dead letters back; see [job.Operator]. It does so in
+// slices, so that other callers get their turn. What dies while it is at work is
+// left alone: a job that fails again at once would keep it busy for ever.
+func (s *Sidecar) ReviveDead(ctx context.Context, f job.Filter) (int64, error) {
+	end := s.now().Add(time.Millisecond)
+	if f.Until.IsZero() || end.Before(f.Until) {
+		f.Until = end
+	}
+	return s.exhume(ctx, f, func(tx job.Tx, j *job.Job) error {
+		if err := j.Revive(s.now()); err != nil {
+			return err
+		}
+		return tx.UpdateJob(j)
+	})
+}
+
+// PurgeDead removes the dead letters from before an instant; see [job.Operator].
+func (s *Sidecar) PurgeDead(ctx context.Context, before time.Time) (int64, error) {
+	if before.IsZero() {
+		e := job.Errorf(job.Invalid, "older_than is required: an age or an instant, before which dead letters are removed")
+		e.Details = map[string]any{"field": "older_than"}
+		return 0, e
+	}
+	return s.exhume(ctx, job.Filter{Until: before}, func(tx job.Tx, j *job.Job) error { return tx.DeleteJob(j.ID) })
+}
+
+// exhume does something to every dead letter that f lets through, the oldest
+// first, which takes it out of the dead letters. A Limit of 0 is none.
+func (s *Sidecar) exhume(ctx context.Context, f job.Filter, do func(job.Tx, *job.Job) error) (done int64, err error) {
+	for {
+		n := slice
+		if f.Limit > 0 {
+			n = int(min(slice, int64(f.Limit)-done))
+		}
+		var dead []*job.Job
+		err := s.store.Update(ctx, func(tx job.Tx) (err error) {
+			if dead, err = tx.Dead(f, n); err != nil {
+				return err
+			}
+			for _, j := range dead {
+				if err := do(tx, j); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return done, err
+		}
+		s.announce(dead...)
+		if done += int64(len(dead)); len(dead) < n || done == int64(f.Limit) {
+			return done, nil
+		}
+	}
+}
+
+// DeleteDead removes a dead letter; see [job.Operator].
+func (s *Sidecar) DeleteDead(ctx context.Context, id job.ID) error {
+	return s.store.Update(ctx, func(tx job.Tx) error {
+		j, err := tx.Job(id)
+		if err != nil {
+			return err
+		}
+		if err := j.Buried(); err != nil {
+			return err
+		}
+		return tx.DeleteJob(id)
+	})
+}
+
+// DeadStats counts the dead letters; see [job.Operator].
+func (s *Sidecar) DeadStats(ctx context.Context) (job.DeadStats, error) {
+	return view(ctx, s, job.ReadTx.DeadStats)
+}

@@ -1,0 +1,140 @@
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"maps"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// EnqueueFunc hands one job on towards the store. It returns nil when all
+// further middleware has let the job pass; the job is stored after that,
+// together with the others of its call, so nil does not mean that it is on disk.
+type EnqueueFunc func(ctx context.Context, e *job.Envelope) error
+
+// Middleware looks at one job on its way into the store: after it was found
+// valid and was given its id, before it is stored (ojs-core.md §9). It lets the
+// job pass by calling next, with e, which it may have changed. What the last
+// next of the chain is given is validated again and stored; changes after that
+// have no effect. The id must not change. Raw JSON is shared with the caller of
+// Enqueue, so a middleware must replace it, such as e.Meta, never write into it.
+//
+// It refuses the job by returning an error, or by not calling next. An error is
+// a Rejected with its text as the reason, except a *[job.Error], which keeps its
+// Kind (so that a middleware can say Invalid, or Unavailable when it cannot tell
+// now), and the end of a context, which is Unavailable. Details["middleware"] is
+// the name of the one that refused. Every job of one call is asked for before
+// the first is stored, and one refusal refuses them all; [job.Enqueuer] says how
+// the index is told.
+//
+// A middleware must not keep e, or call next, after it has returned. It is
+// called by many goroutines at once. The outbox relay and callers with ids
+// repeat an Enqueue that may have succeeded: a middleware that changes args or
+// the type must make the same of the same, or the repetition is a Duplicate.
+type Middleware func(ctx context.Context, e *job.Envelope, next EnqueueFunc) error
+
+// Chain is the middleware around PUSH. The zero value is empty.
+type Chain = job.Chain[Middleware]
+
+// admit asks the middleware for every job and puts into es what it made of them.
+func (s *Sidecar) admit(ctx context.Context, es []job.Envelope) error {
+	links := s.o.Middleware.Links()
+	if len(links) == 0 {
+		return nil
+	}
+	for i := range es {
+		w := walk{links: links, id: es[i].ID, seen: make([]job.Envelope, len(links)+1)}
+		if err := w.admit(ctx, &es[i]); err != nil {
+			return at(err, i, len(es))
+		}
+	}
+	return nil
+}
+
+// walk is the way of one job through the chain.
+type walk struct {
+	links   []job.Link[Middleware]
+	id      job.ID
+	seen    []job.Envelope // what each link was given, and behind the last what is to be stored
+	deepest int            // how far the job has come
+	passed  bool           // the whole chain has let it pass
+	refused error          // the latest refusal
+}
+
+// admit lets e walk and changes it to what shall be stored. A refusal that an
+// outer middleware hides is one all the same.
+func (w *walk) admit(ctx context.Context, e *job.Envelope) error {
+	passing := *e // what a middleware keeps against the rules is not what is stored
+	err := w.step(0)(ctx, &passing)
+	switch {
+	case err != nil:
+		return err
+	case w.passed:
+		*e = w.seen[len(w.links)]
+		return nil
+	case w.refused != nil:
+		return w.refused
+	}
+	return refusal(w.links[w.deepest].Name, errors.New("it did not let the job pass and gave no reason"))
+}
+
+// step is what leads into link i, and behind the last to the store.
+func (w *walk) step(i int) EnqueueFunc {
+	return func(ctx context.Context, e *job.Envelope) error {
+		if e.ID != w.id {
+			return w.refuse(w.links[i-1].Name, job.Errorf(job.Rejected, "the id of a job must not change, from %s to %q", w.id, e.ID))
+		}
+		w.seen[i] = *e
+		if i == len(w.links) {
+			return w.pass()
+		}
+		w.deepest = max(w.deepest, i)
+		l := w.links[i]
+		if err := l.Func(ctx, e, w.step(i+1)); err != nil {
+			return w.refuse(l.Name, err)
+		}
+		return nil
+	}
+}
+
+// pass takes what came through if it is valid. If not, the first that handed it
+// on as invalid is to blame.
+func (w *walk) pass() error {
+	last := len(w.links)
+	err := w.seen[last].Recheck()
+	if err == nil {
+		w.passed = true
+		return nil
+	}
+	for i := 1; i < last; i++ {
+		if early := w.seen[i].Recheck(); early != nil {
+			return w.refuse(w.links[i-1].Name, early)
+		}
+	}
+	return w.refuse(w.links[last-1].Name, err)
+}
+
+func (w *walk) refuse(by string, err error) error {
+	w.passed = false
+	w.refused = refusal(by, err)
+	return w.refused
+}
+
+// refusal is a middleware's error as the caller of Enqueue sees it. The
+// innermost of several names keeps its place, and the outermost text.
+func refusal(by string, err error) error {
+	out := &job.Error{Kind: job.Rejected, Message: err.Error(), Err: err, Details: map[string]any{}}
+	var inner *job.Error
+	switch {
+	case errors.As(err, &inner):
+		out.Kind = inner.Kind
+		maps.Copy(out.Details, inner.Details)
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		out.Kind = job.Unavailable
+	}
+	if _, named := out.Details["middleware"]; !named {
+		out.Details["middleware"] = by
+	}
+	return out
+}

@@ -1,0 +1,128 @@
+package sidecar
+
+import (
+	"context"
+	"time"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// kept is how long jobs stay that have ended in a state and are no dead letters.
+func (r Retention) kept(st job.State) time.Duration {
+	switch st {
+	case job.Completed:
+		return max(0, r.Completed)
+	case job.Cancelled:
+		return max(0, r.Cancelled)
+	}
+	return max(0, r.Discarded)
+}
+
+// pruneAt is when a job that has ended may be removed. ok is false when the
+// hourly round will see it in time.
+func (r Retention) pruneAt(j *job.Job) (at time.Time, ok bool) {
+	keep := r.kept(j.State)
+	if j.Dead {
+		keep = max(0, r.Dead)
+	}
+	return j.FinishedAt.Add(keep), keep < hourly
+}
+
+// prune removes jobs that their retention no longer covers (contract §4.21), a
+// slice of each sort. It comes back in an hour, or earlier for jobs that stay
+// for less than that.
+func (s *Sidecar) prune(ctx context.Context, now time.Time) (next time.Time, err error) {
+	r := s.o.Retention
+	err = s.store.Update(ctx, func(tx job.Tx) error {
+		next = now.Add(hourly)
+		for _, st := range []job.State{job.Completed, job.Cancelled, job.Discarded} {
+			keep := r.kept(st)
+			old, err := tx.Due(st, now.Add(-keep), slice)
+			if err != nil {
+				return err
+			}
+			if err := remove(tx, old); err != nil {
+				return err
+			}
+			oldest, err := tx.NextDue(st)
+			if err != nil {
+				return err
+			}
+			if at := oldest.Add(keep); !oldest.IsZero() && (keep < hourly || !at.After(now)) {
+				next = sooner(next, at)
+			}
+		}
+		at, err := s.pruneDead(tx, now)
+		next = sooner(next, at)
+		return err
+	})
+	return next, err
+}
+
+// pruneDead removes a slice of the dead letters that are too old, the oldest
+// first, and says when there is more to do before the hour is over, zero for never.
+func (s *Sidecar) pruneDead(tx job.Tx, now time.Time) (next time.Time, err error) {
+	keep := max(0, s.o.Retention.Dead)
+	old, err := tx.Dead(job.Filter{Until: now.Add(time.Millisecond - keep)}, slice) // Until itself is not meant
+	if err != nil {
+		return next, err
+	}
+	if err := remove(tx, old); err != nil || len(old) == slice || keep >= hourly {
+		if len(old) == slice {
+			next = now
+		}
+		return next, err
+	}
+	oldest, err := tx.Dead(job.Filter{}, 1)
+	if len(oldest) > 0 {
+		next = oldest[0].FinishedAt.Add(keep)
+	}
+	return next, err
+}
+
+// trim removes what is too much, a slice of each sort, once an hour: old events,
+// and the dead letters behind the newest that are kept.
+func (s *Sidecar) trim(ctx context.Context, now time.Time) (next time.Time, err error) {
+	err = s.store.Update(ctx, func(tx job.Tx) error {
+		next = now.Add(hourly)
+		events, err := tx.PruneEvents(now.Add(-max(0, s.o.Retention.Events)), slice)
+		if err != nil {
+			return err
+		}
+		dead, err := s.trimDead(tx)
+		if events || dead {
+			next = now
+		}
+		return err
+	})
+	return next, err
+}
+
+// trimDead removes a slice of the dead letters beyond the number that is kept,
+// the oldest first. It counts them itself: the counters of the queues may be
+// those of before this commit, and would have it remove too many.
+func (s *Sidecar) trimDead(tx job.Tx) (more bool, err error) {
+	keep := int64(s.o.Retention.DeadCount)
+	if keep < 0 {
+		return false, nil
+	}
+	page, err := tx.Jobs(job.Filter{Dead: true, Limit: 1})
+	if err != nil || page.Total <= keep {
+		return false, err
+	}
+	excess := page.Total - keep
+	old, err := tx.Dead(job.Filter{}, int(min(excess, slice)))
+	if err != nil {
+		return false, err
+	}
+	return excess > slice, remove(tx, old)
+}
+
+func remove(tx job.Tx, jobs []*job.Job) error {
+	for _, j := range jobs {
+		if err := tx.DeleteJob(j.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package sqlitestore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/outrider-jobs/outrider/job"
+	"github.com/outrider-jobs/outrider/job/storetest"
+)
+
+// big is a job that fills pages.
+func big(t *testing.T, bytes int) *job.Job {
+	t.Helper()
+	return storetest.New(t, "q", func(j *job.Job) {
+		j.Args = json.RawMessage(`["` + strings.Repeat("x", bytes) + `"]`)
+	})
+}
+
+// A database that may not grow refuses what does not fit, whole, and goes on by
+// itself when there is room again: also where SQLite has rolled the transaction
+// back in the middle of a call.
+func TestFullDatabaseRecovers(t *testing.T) {
+	s := opened(t)
+	limit := func(pages int) {
+		t.Helper()
+		if _, err := one(s.w.conn, fmt.Sprintf("PRAGMA max_page_count = %d", pages)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	insert := func(n, bytes int) error {
+		return s.Update(t.Context(), func(tx job.Tx) error {
+			for range n {
+				if err := tx.InsertJob(big(t, bytes)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := insert(1, 100); err != nil {
+		t.Fatal(err)
+	}
+	limit(100)
+	for _, n := range []int{1, 200} {
+		if err := insert(n, 500_000/n+200_000); job.KindOf(err) != job.Unavailable || !strings.Contains(err.Error(), "no space left") {
+			t.Errorf("%d jobs that do not fit: %v", n, err)
+		}
+	}
+	if err := insert(1, 100); err != nil {
+		t.Errorf("a job that fits: %v", err)
+	}
+	limit(1 << 20)
+	if err := insert(20, 50_000); err != nil {
+		t.Errorf("with room again: %v", err)
+	}
+	storetest.Audit(t, s)
+}
+
+// A file that lost its name, or gave it to another, takes no more acknowledgements.
+func TestLostFileIsNoticed(t *testing.T) {
+	for name, lose := range map[string]func(path string) error{
+		"removed":  os.Remove,
+		"replaced": func(path string) error { return os.Rename(path+".other", path) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := opened(t)
+			if err := os.WriteFile(s.path+".other", nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			add := func() error {
+				return s.Update(t.Context(), func(tx job.Tx) error { return tx.InsertJob(big(t, 10)) })
+			}
+			if err := add(); err != nil {
+				t.Fatal(err)
+			}
+			if err := lose(s.path); err != nil {
+				t.Fatal(err)
+			}
+			s.w.looked = time.Time{} // the second has passed; the writer is idle
+			for range 2 {
+				if err := add(); job.KindOf(err) != job.Unavailable || !strings.Contains(err.Error(), "was removed or replaced while it was in use") {
+					t.Errorf("a push into the lost file: %v", err)
+				}
+			}
+		})
+	}
+}
+
+// A caller that leaves while it reads is told so, and frees its connection.
+func TestReaderThatLeaves(t *testing.T) {
+	s := opened(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	err := s.View(ctx, func(tx job.ReadTx) error {
+		cancel()
+		_, err := tx.Queues()
+		return err
+	})
+	if job.KindOf(err) != job.Unavailable {
+		t.Errorf("got %v", err)
+	}
+}
