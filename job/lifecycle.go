@@ -170,7 +170,7 @@ func (j *Job) Fail(now time.Time, c Claim, f Failure, r float64) error {
 		j.Seq = seq
 		j.Releases++
 		j.EnqueuedAt = now
-		j.Lease = Lease{} // and Lost stays: the holder before may still be heard
+		j.release()
 		return nil
 	}
 	p := j.policy()
