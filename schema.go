@@ -2,8 +2,8 @@ package outrider
 
 import _ "embed"
 
-// Schema is the SQL that makes an empty store. Its first line of pragmas gives
-// the application_id and the user_version by which a file is recognised.
+// Schema is the SQL that makes the tables of an empty store. Whoever runs it
+// sets the application_id and the user_version by which a file is recognised.
 //
 //go:embed schema.sql
 var Schema string

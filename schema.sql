@@ -81,8 +81,7 @@ CREATE TABLE events (
   lines TEXT    NOT NULL
 ) STRICT;
 
--- Numbers that must outlive the process: the next Seq of jobs and of events,
--- and the identity of this file.
+-- Numbers that must outlive the process: the last Seq given to a job, and to an event.
 CREATE TABLE marks (
   name  TEXT    NOT NULL PRIMARY KEY,
   value INTEGER NOT NULL

@@ -104,3 +104,44 @@ func TestReaderThatLeaves(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// What is pruned gives its space back.
+func TestPrunedFileShrinks(t *testing.T) {
+	s := opened(t)
+	pages := func() int64 {
+		t.Helper()
+		n, err := number(s.w.conn, "PRAGMA page_count")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	var ids []job.ID
+	if err := s.Update(t.Context(), func(tx job.Tx) error {
+		ids = nil
+		for range 300 {
+			j := big(t, 10_000)
+			if err := tx.InsertJob(j); err != nil {
+				return err
+			}
+			ids = append(ids, j.ID)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	full := pages()
+	if err := s.Update(t.Context(), func(tx job.Tx) error {
+		for _, id := range ids {
+			if err := tx.DeleteJob(id); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if left := pages(); left > full/4 {
+		t.Errorf("%d pages with 300 jobs of 10 KB, %d without them", full, left)
+	}
+}

@@ -21,6 +21,7 @@ type tx struct {
 
 	args  []driver.Value // of the statement that is running
 	lines bytes.Buffer   // of the events of the group
+	gone  int            // jobs that the group has deleted
 }
 
 type changes struct {
@@ -77,6 +78,7 @@ func (t *tx) reset() {
 	clear(t.group.events) // what they point to may go
 	t.group.counts, t.group.events = t.group.counts[:0], t.group.events[:0]
 	t.lines.Reset()
+	t.gone = 0
 }
 
 // keep takes over what the call has changed.
@@ -84,6 +86,9 @@ func (t *tx) keep() {
 	t.group.counts = append(t.group.counts, t.call.counts...)
 	t.group.events = append(t.group.events, t.call.events...)
 	for id, j := range t.call.jobs {
+		if j == nil {
+			t.gone++
+		}
 		if j == nil || j.State.Terminal() {
 			t.w.cache.drop(id)
 		} else if j != t.w.cache.get(id) {

@@ -121,9 +121,21 @@ func (w *writer) commit(calls []*call) (n int, err error) {
 		_, err = w.st.commit.exec()
 	}
 	if err == nil {
+		w.shrink(tx.gone)
 		return n, nil
 	}
 	return n, w.abandon(err)
+}
+
+// shrink gives pages back to the file system, some at a time, where many jobs
+// were deleted: a file that once was large need not stay so.
+func (w *writer) shrink(gone int) {
+	if gone < 100 {
+		return
+	}
+	if err := script(w.conn, "PRAGMA incremental_vacuum(1000)"); err != nil {
+		w.log.Warn("the database file could not be made smaller", "error", err)
+	}
 }
 
 // present looks, once a second, whether the file is still the one that was
