@@ -253,6 +253,14 @@ func sound(t Reporter, j *job.Job) {
 	if j.State == job.Available && j.EnqueuedAt.IsZero() {
 		wrong("and was never enqueued")
 	}
+	if n := j.Attempt - j.Releases; n > max(j.MaxAttempts, 1) || n < 0 {
+		wrong(fmt.Sprintf("after %d executions of at most %d", n, j.MaxAttempts))
+	}
+	if began := j.StartedAt; j.State == job.Active || j.State == job.Completed && !began.IsZero() {
+		if began.Before(j.ScheduledAt) || !j.ExpiresAt.IsZero() && !began.Before(j.ExpiresAt) {
+			wrong("and was started outside its time, at " + began.String())
+		}
+	}
 	if j.State == job.Completed && j.Error != nil {
 		wrong("and has an error")
 	}
