@@ -21,23 +21,7 @@ func (a *api) deadLetters(g *echo.Group) {
 }
 
 // deadList shows a page of dead letters, the newest first (contract §3.14).
-func (a *api) deadList(c echo.Context) error {
-	q, err := query(c)
-	if err != nil {
-		return err
-	}
-	f, p, err := wire.DecodeDeadFilter(q)
-	if err != nil {
-		return err
-	}
-	page, err := a.svc.Jobs(c.Request().Context(), f)
-	if err != nil {
-		return err
-	}
-	b := buffer()
-	*b = wire.AppendJobs(*b, page, p, true)
-	return send(c, http.StatusOK, b)
-}
+func (a *api) deadList(c echo.Context) error { return a.page(c, wire.DecodeDeadFilter, true) }
 
 func (a *api) deadStats(c echo.Context) error {
 	s, err := a.svc.DeadStats(c.Request().Context())

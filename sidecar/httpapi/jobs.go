@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 
 	"github.com/labstack/echo/v4"
 
@@ -87,12 +88,15 @@ func inBatch(err error) error {
 }
 
 // list shows a page of jobs (contract §3.3).
-func (a *api) list(c echo.Context) error {
+func (a *api) list(c echo.Context) error { return a.page(c, wire.DecodeFilter, false) }
+
+// page shows the jobs that a query asks for; dead says that they are dead letters.
+func (a *api) page(c echo.Context, decode func(url.Values) (job.Filter, wire.Paging, error), dead bool) error {
 	q, err := query(c)
 	if err != nil {
 		return err
 	}
-	f, p, err := wire.DecodeFilter(q)
+	f, p, err := decode(q)
 	if err != nil {
 		return err
 	}
@@ -101,7 +105,7 @@ func (a *api) list(c echo.Context) error {
 		return err
 	}
 	b := buffer()
-	*b = wire.AppendJobs(*b, page, p, false)
+	*b = wire.AppendJobs(*b, page, p, dead)
 	return send(c, http.StatusOK, b)
 }
 
