@@ -17,33 +17,49 @@ const module = "github.com/outrider-jobs/outrider"
 // import. "." is the package in the root. A package that is not listed fails
 // the test: a new wall is drawn here first.
 var mayImport = map[string][]string{
-	".":                   {},
-	"job":                 {},
-	"job/storetest":       {"job"},
-	"job/servicetest":     {"job"},
-	"sqlitestore":         {".", "job"},
-	"outbox":              {"job"},
-	"adapters/sqlite":     {"job", "outbox"},
-	"cronsched":           {"job"},
-	"sidecar":             {"job", "cronsched"},
-	"sidecar/httpapi":     {"job", "internal/wire"},
-	"internal/wire":       {"job"},
-	"client":              {"job", "internal/wire"},
-	"examples/quickstart": public,
-	"cmd/outrider":        public,
+	".":                    {},
+	"job":                  {},
+	"job/storetest":        {"job"},
+	"job/servicetest":      {"job"},
+	"sqlitestore":          {".", "job"},
+	"outbox":               {"job"},
+	"adapters/sqlite":      {"job", "outbox"},
+	"adapters/postgres":    {"job", "outbox"},
+	"adapters/mysql":       {"job", "outbox"},
+	"adapters/pgx":         {"job", "outbox"},
+	"adapters/gorm":        {"job", "outbox"},
+	"adapters/nethttp":     {"job"},
+	"adapters/echo":        {"job", "adapters/nethttp"}, // the rules of headers stand once
+	"cronsched":            {"job", "internal/wording"},
+	"sidecar":              {"job", "cronsched"},
+	"sidecar/httpapi":      {"job", "internal/wire"},
+	"internal/wire":        {"job"},
+	"internal/wording":     {},
+	"client":               {"job", "internal/wire"},
+	"examples":             {},
+	"examples/quickstart":  public,
+	"examples/go-once":     public,
+	"examples/go-postgres": public,
+	"examples/go-sqlite":   public,
+	"cmd/outrider":         append([]string{"internal/wording"}, public...),
 }
 
 // public is what anybody may import.
-var public = []string{"job", "sqlitestore", "outbox", "adapters/sqlite", "cronsched", "sidecar", "sidecar/httpapi", "client"}
+var public = []string{"job", "sqlitestore", "outbox", "adapters/sqlite", "adapters/postgres", "adapters/mysql",
+	"adapters/pgx", "adapters/gorm", "adapters/nethttp", "adapters/echo", "cronsched", "sidecar", "sidecar/httpapi", "client"}
 
 // mustNotLink says what a program that imports the package must not be made to
 // carry: a package, or with a slash at the end all below it.
 var mustNotLink = map[string][]string{
-	"job":             {"database/sql", "net/http"},
-	"sidecar":         append([]string{"github.com/labstack/", "net/http"}, drivers...),
-	"sidecar/httpapi": append([]string{module + "/sidecar"}, drivers...),
-	"outbox":          append([]string{"github.com/labstack/"}, drivers...),
-	"client":          append([]string{"github.com/labstack/", module + "/sidecar"}, drivers...),
+	"job":              {"database/sql", "net/http"},
+	"sidecar":          append([]string{"github.com/labstack/", "net/http"}, drivers...),
+	"sidecar/httpapi":  append([]string{module + "/sidecar"}, drivers...),
+	"outbox":           append([]string{"github.com/labstack/"}, drivers...),
+	"adapters/pgx":     {"modernc.org/", "gorm.io/", "github.com/go-sql-driver/", "github.com/labstack/"},
+	"adapters/gorm":    append([]string{"github.com/glebarez/", "github.com/labstack/"}, drivers...),
+	"adapters/nethttp": append([]string{"database/sql", "github.com/labstack/"}, drivers...),
+	"adapters/echo":    append([]string{"database/sql"}, drivers...),
+	"client":           append([]string{"github.com/labstack/", module + "/sidecar"}, drivers...),
 }
 
 // drivers of databases are chosen by the program, never by the library.

@@ -198,3 +198,10 @@ func (c *Client) unreached(ctx, inner context.Context, err error) error {
 	}
 	return job.Errorf(job.Unavailable, "connection to %s broke: %w", c.shown, err)
 }
+
+// Raw sends a request and returns the body of its answer as it came: for a tool
+// that shows what the server says. path is below /ojs/v1, with its query; a nil
+// body is none. An answer that is no success is the error that it says.
+func (c *Client) Raw(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+	return c.do(ctx, call{method: method, path: path, body: body})
+}

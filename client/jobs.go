@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"maps"
@@ -36,9 +35,18 @@ func (c *Client) Enqueue(ctx context.Context, es ...job.Envelope) ([]job.Receipt
 		return nil, err
 	}
 	for _, t := range b.twins {
-		b.receipts[t[0]] = job.Receipt{Job: b.receipts[t[1]].Job, Existing: true}
+		b.receipts[t[0]] = again(b.receipts[t[1]])
 	}
 	return b.receipts, nil
+}
+
+// again is the receipt for an envelope that comes a second time: it meets the
+// job that the first has stored, or what the first has met.
+func again(first job.Receipt) job.Receipt {
+	if first.Existing {
+		return first
+	}
+	return job.Receipt{Job: first.Job, Existing: true, Verdict: job.SameID}
 }
 
 // batch is an Enqueue under way.
@@ -91,15 +99,15 @@ func (b *batch) push(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	jobs, err := wire.ReadJobs(body)
-	if err == nil && len(jobs) != len(es) {
-		err = job.Errorf(job.Internal, "the server answered for %d jobs of %d", len(jobs), len(es))
+	rs, err := wire.ReadBatch(body)
+	if err == nil && len(rs) != len(es) {
+		err = job.Errorf(job.Internal, "the server answered for %d jobs of %d", len(rs), len(es))
 	}
 	if err != nil {
 		return err
 	}
 	for n, i := range b.open {
-		b.receipts[i] = job.Receipt{Job: jobs[n]}
+		b.receipts[i] = rs[n]
 	}
 	return nil
 }
@@ -123,6 +131,9 @@ func (b *batch) ours(err error) bool {
 	if !errors.As(err, &e) {
 		return false
 	}
+	if _, unique := e.Details["unique_key"]; unique {
+		return false
+	}
 	id, _ := e.Details["existing_job_id"].(string)
 	for _, i := range b.open {
 		if id != "" && b.es[i].ID == job.ID(id) {
@@ -144,12 +155,12 @@ func (b *batch) settle(ctx context.Context) error {
 			return err
 		}
 		if stored != nil {
-			b.receipts[i] = job.Receipt{Job: stored, Existing: true}
+			b.receipts[i] = job.Receipt{Job: stored, Existing: true, Verdict: job.SameID}
 			continue
 		}
 		id := b.es[i].ID
 		if first, again := firsts[id]; again && id != "" {
-			if !same(&b.es[i], &b.es[first]) {
+			if !b.es[i].SameAs(&job.Job{Envelope: b.es[first]}) {
 				return b.taken(&job.Job{Envelope: b.es[first]}, i)
 			}
 			b.twins = append(b.twins, [2]int{i, first})
@@ -172,14 +183,11 @@ func (b *batch) stored(ctx context.Context, i int) (*job.Job, error) {
 	switch {
 	case err != nil && job.KindOf(err) == job.NotFound:
 		return nil, nil
-	case err == nil && !same(e, &j.Envelope):
+	case err == nil && !e.SameAs(j):
 		return nil, b.taken(j, i)
 	}
 	return j, err
 }
-
-// same reports whether two envelopes of one ID ask for the same (see [job.Enqueuer]).
-func same(a, b *job.Envelope) bool { return a.Type == b.Type && bytes.Equal(a.Args, b.Args) }
 
 // taken is the Duplicate of an envelope whose ID is stored with another content.
 func (b *batch) taken(stored *job.Job, i int) error {

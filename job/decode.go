@@ -77,6 +77,10 @@ func (d *decoder) asked(name string, v json.RawMessage) (bool, error) {
 		return true, readRaw(v, &d.j.Retry)
 	case "unique":
 		return true, readRaw(v, &d.j.Unique)
+	case "deduplication":
+		return true, readRaw(v, &d.j.Deduplication)
+	case "custom_job_id":
+		return true, readText(name, v, &d.j.CustomID)
 	case "priority":
 		return true, readInt(name, v, &d.j.Priority)
 	case "max_attempts":
@@ -112,7 +116,8 @@ func (d *decoder) happened(name string, v json.RawMessage) (bool, error) {
 	case "dead_letter":
 		d.j.Dead = string(v) == "true"
 		return true, nil
-	case "next_attempt_at", "previous_state": // the one repeats next_retry_at, the other tells of a verb
+	case "next_attempt_at", "previous_state", // the one repeats next_retry_at, the others tell of a verb
+		"deduplicated", "duplicate_job_id", "replaced", "replaced_job_id":
 		return true, nil
 	}
 	return false, nil
@@ -137,6 +142,8 @@ func (d *decoder) instant(name string, v json.RawMessage) (bool, error) {
 		into = &d.j.ActivatedAt
 	case "completed_at", "cancelled_at", "discarded_at":
 		into = &d.j.FinishedAt
+	case "rewritten_at":
+		into = &d.j.RewrittenAt
 	case "next_retry_at":
 		into = &d.j.NextRetryAt
 	case "visible_until":
@@ -237,6 +244,14 @@ func (e *Envelope) AppendPush(dst []byte) []byte {
 	}
 	o.raw("retry", e.Retry)
 	o.raw("unique", e.Unique)
+	o.raw("deduplication", e.Deduplication)
+	if e.CustomID != "" {
+		inner := newObject(nil)
+		inner.str("job_id", e.CustomID)
+		inner.splice(memberOf(e.Extra, "options"))
+		o.raw("options", inner.close())
+		drop = append(drop, "options")
+	}
 	extra := e.Extra
 	for _, name := range drop {
 		extra = without(extra, name)

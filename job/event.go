@@ -46,6 +46,9 @@ func (j *Job) TakeEvents() []Event {
 	return es
 }
 
+// Untold is how many events TakeEvents would return.
+func (j *Job) Untold() int { return len(j.events) }
+
 // tell notes an event of this job; fill adds the members of its data.
 func (j *Job) tell(kind string, now time.Time, fill func(*object)) {
 	e := Event{Type: kind, Time: now, JobID: j.ID, JobType: j.Type, Queue: j.Queue}

@@ -34,7 +34,7 @@ func (p *parser) extras() error {
 	}
 	rest, m := newObject(nil), 0
 	for _, f := range p.opt {
-		if !known[f.name] && !echoed[f.name] && !system[f.name] {
+		if !known[f.name] && !echoed[f.name] && !system[f.name] && f.name != "job_id" && f.name != "jobId" {
 			rest.quoted(f.name, f.v)
 			m++
 		}

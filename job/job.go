@@ -39,10 +39,14 @@ type Envelope struct {
 	Visibility  time.Duration   // length of a reservation; 0: the server's default
 	Retry       json.RawMessage // the policy as supplied; nil: the default policy of ojs-retry.md §8
 	MaxAttempts int             // from Retry, filled by Validate
-	Unique      json.RawMessage // the policy as supplied
+	Unique      json.RawMessage // the policy as supplied (ojs-unique-jobs.md §2)
 	Extra       json.RawMessage // a JSON object of further members, given back at the top level as they came
 
-	checked bool // the raw JSON has passed CheckJSON
+	Deduplication json.RawMessage // {"id", "ttl", "extend", "replace"} as supplied (asyncmq-deduplication.md)
+	CustomID      string          // a name of the caller's for one job of its queue, as long as that is stored; not its ID
+
+	checked raws  // the raw JSON that has passed CheckJSON; what replaces it has not
+	keys    *keys // what Validate read of Unique and Deduplication; nil if there is neither
 }
 
 // Status is what has happened to a job. It changes only through the verbs in
@@ -64,6 +68,12 @@ type Status struct {
 	Lost        *LostLease    // the reservation before, while its holder may still ACK
 	Dead        bool          // discarded, and kept in the dead letter queue
 	Told        int64         // Seq of the newest event of this job; the store sets it
+	Fingerprint string        // its unique key, the one it was admitted under; empty without a policy, and after a release
+	Holds       StateSet      // the states in which it holds that key; empty once it has left them
+	DedupUntil  time.Time     // when its deduplication key is free; zero: when it has ended
+	DedupFreed  bool          // its deduplication key was taken off it
+	RewrittenAt time.Time     // when a later PUSH last overwrote its args and meta
+	Keep        time.Time     // a window needs it until then, also finished; Forever: as long as it is stored
 	Result      json.RawMessage
 	Error       json.RawMessage // the latest error; ACK removes it
 	Errors      json.RawMessage // a JSON array, oldest first, the newest 25

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"bytes"
 	"encoding/json"
 	"strconv"
 	"time"
@@ -102,13 +103,17 @@ func (o *object) strings(name string, vs []string) {
 
 // splice adds the members of another object as they stand.
 func (o *object) splice(obj json.RawMessage) {
-	if len(obj) <= 2 {
+	if len(obj) < 2 {
+		return
+	}
+	members := bytes.TrimSpace(obj[1 : len(obj)-1])
+	if len(members) == 0 {
 		return
 	}
 	if len(o.b) > o.start {
 		o.b = append(o.b, ',')
 	}
-	o.b = append(o.b, obj[1:len(obj)-1]...)
+	o.b = append(o.b, members...)
 }
 
 func (o *object) close() []byte {
@@ -162,11 +167,17 @@ func (j *Job) AppendJSON(dst []byte, v View) []byte {
 	}
 	o.raw("retry", j.Retry)
 	o.raw("unique", j.Unique)
-	if v.HideTimeout && hasMember(j.Extra, "timeout") {
-		o.splice(without(j.Extra, "timeout"))
-	} else {
-		o.splice(j.Extra)
+	extra := j.Extra
+	if !j.DedupFreed {
+		o.raw("deduplication", j.Deduplication)
+	} else if hasMember(extra, "debounce") {
+		extra = without(extra, "debounce")
 	}
+	o.optional("custom_job_id", j.CustomID)
+	if v.HideTimeout && hasMember(extra, "timeout") {
+		extra = without(extra, "timeout")
+	}
+	o.splice(extra)
 	if j.Visibility > 0 && !hasMember(j.Extra, "visibility_timeout_ms") && !hasMember(j.Extra, "visibility_timeout") {
 		o.int("visibility_timeout_ms", j.Visibility.Milliseconds())
 	}
@@ -183,6 +194,7 @@ func (j *Job) appendStatus(o *object, v View) {
 	o.time("enqueued_at", j.EnqueuedAt)
 	o.time("started_at", j.StartedAt)
 	o.time("activated_at", j.ActivatedAt)
+	o.time("rewritten_at", j.RewrittenAt)
 	switch j.State {
 	case Completed:
 		o.time("completed_at", j.FinishedAt)

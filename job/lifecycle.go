@@ -16,7 +16,6 @@ func (j *Job) Push(now time.Time) error {
 		return j.refuse(Push)
 	}
 	now = now.Truncate(time.Millisecond)
-	j.checked = false // whoever changes a copy of this envelope has it checked again
 	j.wholeMillis()
 	if j.Delay > 0 {
 		j.ScheduledAt = now.Add(j.Delay)
@@ -25,6 +24,7 @@ func (j *Job) Push(now time.Time) error {
 		j.ExpiresAt = now.Add(j.TTL)
 	}
 	j.CreatedAt = now
+	j.claim(now)
 	switch {
 	case j.Hold:
 		return j.move(Push, Pending, now)
@@ -263,6 +263,7 @@ func (j *Job) Cancel(now time.Time, by, reason string) error {
 	if err := j.move(Cancel, Cancelled, now); err != nil {
 		return err
 	}
+	j.ReleaseDedup() // as a removal does (contract §4.11)
 	j.NextRetryAt, j.RetryDelay = time.Time{}, 0
 	j.Lease, j.Lost = Lease{}, nil
 	j.tell("job.cancelled", now, func(o *object) {

@@ -37,7 +37,7 @@ func ParseChecked(raw []byte) (Envelope, error) {
 			return Envelope{}, err
 		}
 	}
-	p.e.checked = true
+	p.e.checked = p.e.raws()
 	err := p.e.Validate()
 	return p.e, err
 }
@@ -83,7 +83,8 @@ var system = map[string]bool{
 	"errors": true, "result": true, "next_retry_at": true, "next_attempt_at": true, "retry_delay_ms": true,
 	"worker_id": true, "parent_results": true, "workflow_id": true, "workflow_step": true, "progress": true,
 	"visible_until": true, "lease_token": true, "max_attempts": true, "previous_state": true,
-	"dead_letter": true,
+	"dead_letter": true, "deduplicated": true, "duplicate_job_id": true, "replaced": true, "replaced_job_id": true,
+	"custom_job_id": true, "rewritten_at": true,
 }
 
 // known names the members that the parser reads itself and that are not echoed from Extra.
@@ -92,12 +93,13 @@ var known = map[string]bool{
 	"options": true, "queue": true, "priority": true, "timeout_ms": true, "scheduled_at": true,
 	"delay_until": true, "delay": true, "delay_ms": true, "expires_at": true, "ttl_ms": true,
 	"enqueue_ttl": true, "retry": true, "retry_policy": true, "unique": true, "pending": true,
+	"deduplication": true,
 }
 
 // echoed names the options that are given back at the top level of the job.
 var echoed = map[string]bool{
 	"timeout": true, "visibility_timeout_ms": true, "visibility_timeout": true, "tags": true, "schema": true,
-	"rate_limit": true, "deduplication": true, "debounce": true, "result_ttl": true, "total_timeout": true,
+	"rate_limit": true, "debounce": true, "result_ttl": true, "total_timeout": true,
 	"heartbeat_timeout": true, "grace_period": true,
 }
 
@@ -323,12 +325,41 @@ func (p *parser) policies() error {
 		}
 		p.e.MaxAttempts = r.MaxAttempts
 	}
-	_, p.e.Unique = p.get("unique")
-	if v := p.e.Unique; v != nil {
-		if v[0] != '{' {
-			return invalid(Invalid, "unique", "must be an object, got %s", kindOfJSON(v))
+	if _, p.e.Unique = p.get("unique"); p.e.Unique != nil {
+		// "3600s" beside ISO 8601 is taken only in the flat envelope of ojs-core.md §13.
+		short := p.top.of("specversion") != nil && p.opt.of("unique") == nil
+		u, err := ParseUnique(p.e.Unique, short)
+		if err != nil {
+			return err
 		}
-		return Members(v, func(string, json.RawMessage) error { return nil }) // no name twice
+		p.e.keys = &keys{policy: p.e.Unique, unique: u} // the rest is readKeys'
+	}
+	return p.dedup()
+}
+
+// dedup reads what asyncmq-deduplication.md asks for (contract §2.6).
+func (p *parser) dedup() error {
+	name, v := p.get("deduplication")
+	if v == nil {
+		name, v = p.get("debounce")
+	}
+	if v != nil {
+		if _, err := ParseDeduplication(v, name); err != nil {
+			return err
+		}
+		p.e.Deduplication = v
+	}
+	for _, name := range [...]string{"job_id", "jobId"} {
+		if v := p.opt.set(name); v != nil && p.e.CustomID == "" {
+			s, err := whole(v, "options."+name)
+			if err != nil {
+				return err
+			}
+			if err := checkCustomID(s); err != nil {
+				return err
+			}
+			p.e.CustomID = s
+		}
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 // others since: nothing that was found then is trusted, and the raw JSON is read
 // again. A client's own spelling of an instant that now says another time is dropped.
 func (e *Envelope) Recheck() error {
-	e.checked = false
+	e.checked = raws{}
 	if err := e.Validate(); err != nil {
 		return err
 	}

@@ -161,14 +161,20 @@ var names = func() map[string]string {
 
 // hasMember reports whether a small object has a member of that name.
 func hasMember(obj json.RawMessage, name string) bool {
-	found := false
+	return memberOf(obj, name) != nil
+}
+
+// memberOf is the value of a member of a small object, nil for none.
+func memberOf(obj json.RawMessage, name string) (value json.RawMessage) {
 	if len(obj) > 2 {
-		_ = Members(obj, func(n string, _ json.RawMessage) error { // Extra was written by this package
-			found = found || n == name
+		_ = Members(obj, func(n string, v json.RawMessage) error { // Extra was written by this package
+			if n == name {
+				value = v
+			}
 			return nil
 		})
 	}
-	return found
+	return value
 }
 
 // memberNames is the set of names of a small object, nil for none.

@@ -13,24 +13,45 @@ type Service interface {
 	Enqueuer
 	Worker
 	Operator
+	KeyService
+	CronService
 }
 
 // Enqueuer takes jobs (ojs-core.md §7.1).
 type Enqueuer interface {
 	// Enqueue stores all envelopes or none, and answers in their order. When it
-	// returns nil the jobs are on disk. An ID that is already stored with the
-	// same type and args is no error: the receipt's Existing says so, and the
-	// job in it is the stored one. The same ID with another content is a
-	// Duplicate. An error about one envelope of several carries its index in
-	// Details["index"].
+	// returns nil the jobs are on disk, and the receipts show them as they are
+	// there, also where a later envelope has changed one of an earlier.
+	//
+	// An ID that is already stored with the same type and args is no error: the
+	// receipt's Existing says so, and the job in it is the stored one. A job that
+	// was rewritten since (see Rewritten) is known by its ID, its type and its
+	// unique policy instead, whatever args it has now. The same ID with another
+	// content is a Duplicate, and so is a job whose unique policy rejects it. An
+	// error about one envelope of several carries its index in Details["index"].
 	Enqueue(ctx context.Context, es ...Envelope) ([]Receipt, error)
 }
 
 // Receipt answers for one envelope.
 type Receipt struct {
 	*Job
-	Existing bool // it was stored before; nothing was added
+	Existing bool    // it was stored before; nothing was added
+	Verdict  Verdict // why, for a Receipt with Existing
+	Replaced ID      // the job that was cancelled to make room for this one
 }
+
+// Verdict says why a job that was stored before answers for a new one.
+type Verdict string
+
+// The verdicts. Created is the one of a Receipt without Existing.
+const (
+	Created      Verdict = ""
+	SameID       Verdict = "same_id"        // the ID is stored already, with the same type and args
+	SameCustomID Verdict = "same_custom_id" // the CustomID is taken in this queue (asyncmq-deduplication.md)
+	Deduplicated Verdict = "deduplicated"   // its deduplication key is held (asyncmq-deduplication.md)
+	Ignored      Verdict = "ignored"        // on_conflict ignore (ojs-unique-jobs.md §5.4)
+	Rewritten    Verdict = "rewritten"      // on_conflict replace_except_schedule: args and meta were overwritten (§5.3)
+)
 
 // Worker is what a worker asks.
 type Worker interface {
@@ -131,6 +152,50 @@ type Operator interface {
 	Worker(ctx context.Context, id string) (WorkerInfo, error)
 	// Health measures the server and its store.
 	Health(ctx context.Context) (Health, error)
+}
+
+// KeyService is what people ask of the keys that keep jobs from being doubled.
+type KeyService interface {
+	// Explain says what an envelope comes to by its unique policy alone, before
+	// middleware, and which job it would meet now. It changes nothing. Invalid
+	// when there is no policy.
+	Explain(ctx context.Context, e Envelope) (Explanation, error)
+	// Claims lists the unique keys that are held, those of the newest ids first.
+	// Of f it heeds Queue, Type, States, Limit, Offset and Cursor.
+	Claims(ctx context.Context, f Filter) (Claims, error)
+	// ReleaseKey takes a unique key off every job that carries it, and says off
+	// how many. The jobs stay, and run.
+	ReleaseKey(ctx context.Context, fingerprint string) (int, error)
+	// DedupOwner is the job that holds a deduplication key of a queue now. NotFound.
+	DedupOwner(ctx context.Context, queue, id string) (*Job, error)
+	// ReleaseDedup takes a deduplication key off the job that holds it; the job
+	// stays, and runs. It says whether there was one.
+	ReleaseDedup(ctx context.Context, queue, id string) (bool, error)
+}
+
+// CronService keeps schedules (contract §3.15).
+type CronService interface {
+	// PutCron stores a schedule under its name. One that is there is replaced and
+	// keeps what has become of it; as long as neither expression nor time zone
+	// change, its next run stays what it was. Invalid names the field that is
+	// wrong, with its position in an expression; BadRetry.
+	PutCron(ctx context.Context, s CronSpec) (c *Cron, created bool, err error)
+	// ChangeCron changes parts of a schedule. What passed while it was paused is
+	// not made up for. Invalid, BadRetry, NotFound.
+	ChangeCron(ctx context.Context, name string, p CronPatch) (*Cron, error)
+	// Cron reads a schedule. NotFound.
+	Cron(ctx context.Context, name string) (*Cron, error)
+	// Crons lists the schedules by name.
+	Crons(ctx context.Context, f CronFilter) (CronPage, error)
+	// DeleteCron removes a schedule and returns it as it was. Its jobs stay. NotFound.
+	DeleteCron(ctx context.Context, name string) (*Cron, error)
+	// TriggerCron makes a job of a schedule now, paused or not; its next run stays
+	// what it was. Conflict when the overlap policy is skip and the job before has
+	// not ended. NotFound.
+	TriggerCron(ctx context.Context, name string) (*Job, error)
+	// CronHistory tells of the newest runs, the newest first: at most n of them,
+	// and MaxCronRuns with 0. NotFound.
+	CronHistory(ctx context.Context, name string, n int) ([]CronJob, error)
 }
 
 // Change is a job after an operator's verb, and the state it came from.

@@ -18,11 +18,48 @@ const (
 	Discarded State = "discarded"
 )
 
-// States lists the eight states in the order in which they are printed.
+// States lists the eight states in the order in which they are printed. It must
+// never change: a state's place is its bit in the sets that are stored.
 var States = []State{Scheduled, Available, Pending, Active, Retryable, Completed, Cancelled, Discarded}
 
 // Terminal reports whether s is final: completed, cancelled or discarded.
 func (s State) Terminal() bool { return s == Completed || s == Cancelled || s == Discarded }
+
+// StateSet is a set of states.
+type StateSet uint16
+
+// SetOf is the set of the given states. What is no state is not in it.
+func SetOf(states ...State) StateSet {
+	var set StateSet
+	for _, s := range states {
+		set |= bit(s)
+	}
+	return set
+}
+
+// Has reports whether st is in the set.
+func (s StateSet) Has(st State) bool { return s&bit(st) != 0 }
+
+// List is the states of the set in the order of [States].
+func (s StateSet) List() []State {
+	var list []State
+	for _, st := range States {
+		if s.Has(st) {
+			list = append(list, st)
+		}
+	}
+	return list
+}
+
+// bit is the set of one state, as it is stored: see [States].
+func bit(st State) StateSet {
+	for i, s := range States {
+		if s == st {
+			return 1 << i
+		}
+	}
+	return 0
+}
 
 // Trigger is what makes a job change its state.
 type Trigger string
@@ -100,6 +137,9 @@ func (j *Job) move(on Trigger, to State, now time.Time) error {
 	if to.Terminal() {
 		j.FinishedAt = now
 	}
+	if !j.Holds.Has(to) {
+		j.Holds = 0 // and it never takes its unique key again (ojs-unique-jobs.md §9.2)
+	}
 	j.DueAt = j.due()
 	return nil
 }
@@ -132,7 +172,12 @@ func (j *Job) due() time.Time {
 		return earlier(j.ScheduledAt, j.ExpiresAt)
 	case Retryable:
 		return earlier(j.NextRetryAt, j.ExpiresAt)
-	case Available, Pending:
+	case Pending:
+		if j.ExpiresAt.IsZero() && j.WaitsFor() != "" {
+			return Forever // so that it is found after a restart
+		}
+		return j.ExpiresAt
+	case Available:
 		return j.ExpiresAt
 	case Active:
 		if j.Timeout > 0 {

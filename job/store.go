@@ -30,9 +30,11 @@ type Store interface {
 // ReadTx reads one snapshot. It is the sum of small roles; take no more than you use.
 type ReadTx interface {
 	JobReader
+	KeyReader
 	QueueReader
 	WorkerReader
 	EventReader
+	CronReader
 }
 
 // JobReader reads jobs.
@@ -45,6 +47,19 @@ type JobReader interface {
 	Held(worker string) ([]*Job, error)
 	// DeadStats counts the dead letters.
 	DeadStats() (DeadStats, error)
+}
+
+// KeyReader finds jobs by the keys that keep them from being doubled.
+type KeyReader interface {
+	// Twins returns, of the jobs with this Fingerprint, the one that Holds it and
+	// of the others the newest of each state: nine at most, whatever is stored.
+	// The job with the ID but is none of them; it may be empty.
+	Twins(fingerprint string, but ID) ([]*Job, error)
+	// DedupOwner returns the newest job that holds the deduplication key at now,
+	// or nil: see Job.DedupKey.
+	DedupOwner(queue, id string, now time.Time) (*Job, error)
+	// Custom returns the job with this CustomID, or nil.
+	Custom(queue, id string) (*Job, error)
 }
 
 // QueueReader reads queues. A queue exists from the first job that named it on.
@@ -61,6 +76,14 @@ type WorkerReader interface {
 	Worker(id string) (WorkerInfo, error)
 	// Workers returns all workers by id.
 	Workers() ([]WorkerInfo, error)
+}
+
+// CronReader reads schedules.
+type CronReader interface {
+	// Cron returns a copy of the schedule, or NotFound.
+	Cron(name string) (*Cron, error)
+	// Crons returns copies of all schedules by name.
+	Crons() ([]*Cron, error)
 }
 
 // EventReader reads the event log.
@@ -89,16 +112,37 @@ type Tx interface {
 	// f it heeds Queue, Type, ErrorType, Since and Until.
 	Dead(f Filter, n int) ([]*Job, error)
 	// InsertJob stores a new job, its events and its counters. Duplicate if the
-	// ID exists. A job with Seq 0 is given the next Seq, also in *j; so is Told.
+	// ID exists; Internal if another job Holds its Fingerprint or has its CustomID,
+	// which the caller has looked at before. A job with Seq 0 is given the next Seq, also in *j; so is Told.
 	InsertJob(j *Job) error
+	// InsertJobs is InsertJob for many jobs, in their order. It stores those whose
+	// ID is free, and says of each whether it was.
+	InsertJobs(js []*Job) (stored []bool, err error)
+	// InsertFirst is InsertJob for a job that Holds its Fingerprint and has neither
+	// Deduplication nor CustomID: it stores the job and reports true if no job
+	// has this ID or this Fingerprint, and does nothing otherwise.
+	InsertFirst(j *Job) (bool, error)
 	// UpdateJob saves the Status of a job that this tx has read, with its
 	// events and counters. Seq and Told are given as by InsertJob.
 	UpdateJob(j *Job) error
+	// RewriteJob is UpdateJob that also saves Args and Meta.
+	RewriteJob(j *Job) error
 	// DeleteJob removes a job for good, or returns NotFound.
 	DeleteJob(ID) error
 	// PutWorker stores what is known of a worker; DeleteWorker forgets it.
 	PutWorker(WorkerInfo) error
 	DeleteWorker(id string) error
+	// PutCron stores a schedule, in place of one of the same name.
+	PutCron(c *Cron) error
+	// StepCron saves what has become of a schedule, which is all but its CronSpec,
+	// CreatedAt, UpdatedAt and AnchorAt, if SeenAt is still what was and the
+	// CronSpec that of UpdatedAt. It reports whether that was so: that is the claim of a tick.
+	StepCron(c *Cron, was time.Time) (bool, error)
+	// DeleteCron removes a schedule, or returns NotFound.
+	DeleteCron(name string) error
+	// Alone reports whether nobody but the caller waits for this transaction, or
+	// for the next: whoever takes long over what is not urgent looks now and then.
+	Alone() bool
 	// Tell stores an event that is no job's. The store gives its Seq.
 	Tell(Event) error
 	// PruneEvents removes up to n of the oldest groups of events from before t and says whether more are left.
@@ -111,6 +155,7 @@ type Filter struct {
 	Queue     string
 	Type      string // exact, or a prefix that ends in *
 	Dead      bool   // dead letters only, newest death first; otherwise newest id first
+	Holding   bool   // jobs that hold a unique key only
 	ErrorType string // type of the latest error; with Dead only
 	Since     time.Time
 	Until     time.Time

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"time"
+	"unsafe"
 
 	"github.com/sosodev/duration"
 )
@@ -18,7 +19,7 @@ func (e *Envelope) Validate() error {
 	if err := checkType(e.Type); err != nil {
 		return err
 	}
-	if !e.checked {
+	if !e.unchanged() {
 		if err := e.checkRaw(); err != nil {
 			return err
 		}
@@ -32,10 +33,15 @@ func (e *Envelope) Validate() error {
 	if err := checkQueue(e.Queue); err != nil {
 		return err
 	}
+	if e.CustomID != "" {
+		if err := checkCustomID(e.CustomID); err != nil {
+			return err
+		}
+	}
 	if n := len(e.Meta); n > MaxMetaBytes {
 		return tooLarge("meta", n, MaxMetaBytes)
 	}
-	if n := len(e.Args) + len(e.Meta) + len(e.Extra) + len(e.Retry) + len(e.Unique); n > MaxJobBytes {
+	if n := e.size(); n > MaxJobBytes {
 		return tooLarge("the job", n, MaxJobBytes)
 	}
 	if e.Priority < -100 || e.Priority > 100 {
@@ -60,6 +66,27 @@ func (e *Envelope) Validate() error {
 	return e.checkPolicies()
 }
 
+// size is how much JSON the envelope holds, of which a job may have MaxJobBytes.
+func (e *Envelope) size() int {
+	return len(e.Args) + len(e.Meta) + len(e.Extra) + len(e.Retry) + len(e.Unique) + len(e.Deduplication)
+}
+
+// raws is where the JSON of an envelope lies. It is small, as each envelope has one.
+type raws struct {
+	at  [6]*byte
+	len [6]uint32
+}
+
+func (e *Envelope) raws() (r raws) {
+	for i, raw := range [...]json.RawMessage{e.Args, e.Meta, e.Retry, e.Unique, e.Deduplication, e.Extra} {
+		r.at[i], r.len[i] = unsafe.SliceData(raw), uint32(len(raw))
+	}
+	return r
+}
+
+// unchanged reports whether the raw JSON is that which has passed CheckJSON.
+func (e *Envelope) unchanged() bool { return e.checked.at[0] != nil && e.checked == e.raws() }
+
 // checkRaw makes sure that what a Go program put into the envelope is JSON of the right shape.
 func (e *Envelope) checkRaw() error {
 	for _, m := range []struct {
@@ -69,7 +96,7 @@ func (e *Envelope) checkRaw() error {
 		first byte
 		what  string
 	}{{"args", e.Args, &e.Args, '[', "array"}, {"meta", e.Meta, &e.Meta, '{', "object"}, {"retry", e.Retry, &e.Retry, '{', "object"},
-		{"unique", e.Unique, &e.Unique, '{', "object"}, {"extra", e.Extra, &e.Extra, '{', "object"}} {
+		{"unique", e.Unique, &e.Unique, '{', "object"}, {"deduplication", e.Deduplication, &e.Deduplication, '{', "object"}, {"extra", e.Extra, &e.Extra, '{', "object"}} {
 		if m.raw == nil && m.name != "args" {
 			continue
 		}
@@ -86,15 +113,25 @@ func (e *Envelope) checkRaw() error {
 			return invalid(Invalid, "extra", "holds %q, which has its own field or is the server's", name)
 		}
 	}
-	e.checked = true
+	if options := memberNames(memberOf(e.Extra, "options")); options["job_id"] || options["jobId"] {
+		return invalid(Invalid, "extra", "holds the option job_id, which has its own field, CustomID")
+	}
+	if e.Deduplication == nil {
+		e.Deduplication = memberOf(e.Extra, "debounce") // its older name, which is given back as it came
+	}
+	e.checked = e.raws()
 	return nil
 }
 
-// checkPolicies reads the retry policy, which decides MaxAttempts whatever the field says.
+// checkPolicies reads the retry policy, which decides MaxAttempts whatever the
+// field says, and the keys.
 func (e *Envelope) checkPolicies() error {
 	p, err := ParseRetry(e.Retry, true)
 	e.MaxAttempts = p.MaxAttempts
-	return err
+	if err != nil {
+		return err
+	}
+	return e.readKeys()
 }
 
 // checkType holds the rule of ojs-core.md §5.1: segments of [a-z][a-z0-9_]*,

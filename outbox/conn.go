@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"time"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -65,7 +66,19 @@ func (r *Relay) drop() {
 // failed is an error of the database, said as well as possible: a table that is
 // gone is told with the command that makes it. The connection is not trusted again.
 func (r *Relay) failed(ctx context.Context, doing string, err error) error {
+	if r.changed != nil {
+		_ = r.changed.Close() // before its connection
+		r.changed = nil
+	}
+	if r.conn != nil {
+		_ = r.conn.Raw(func(any) error { return driver.ErrBadConn }) // nor given to anybody else
+	}
 	r.drop()
+	if r.shared() {
+		// What was asked last may have been done, and its answer lost: rows may be
+		// taken of which this relay does not know. It begins again.
+		r.started, r.renewal = false, time.Time{}
+	}
 	if ctx.Err() == nil {
 		if why := Check(ctx, r.db, r.d); why != nil && job.KindOf(why) != job.Unavailable {
 			r.of = "" // a table that is made anew has another identity
@@ -78,7 +91,18 @@ func (r *Relay) failed(ctx context.Context, doing string, err error) error {
 // each calls fn for the rows of a query until it says no. The rows are closed
 // when it returns: a connection cannot be dropped before that.
 func (r *Relay) each(ctx context.Context, fn func(*sql.Rows) (more bool, err error), query string, args ...any) error {
-	rows, err := r.conn.QueryContext(ctx, query, args...)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return eachOf(ctx, r.conn, fn, query, args...)
+}
+
+// rowser is what *sql.Conn and *sql.Tx have in common.
+type rowser interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+func eachOf(ctx context.Context, from rowser, fn func(*sql.Rows) (more bool, err error), query string, args ...any) error {
+	rows, err := from.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err
 	}
@@ -108,6 +132,8 @@ func (r *Relay) stumble(err error) time.Duration {
 		r.o.Log.Warn("outbox: the relay has stopped and tries again by itself; no row is lost",
 			"outbox", r.o.Name, "error", err)
 	}
+	r.sayErr(err)
+	r.say(func(s *RelayState) { s.Trouble = true })
 	wait := min(minBackoff<<min(t.tries, 10), maxBackoff)
 	wait -= time.Duration(r.rand() * float64(wait/2))
 	t.tries++
@@ -121,6 +147,7 @@ func (r *Relay) recover() {
 	if t := r.trouble; t.tries > 0 {
 		r.o.Log.Info("outbox: the relay works again", "outbox", r.o.Name,
 			"tries", t.tries, "after", r.o.Now().Sub(t.since).Round(time.Millisecond))
+		r.say(func(s *RelayState) { s.Trouble = false })
 	}
 	r.trouble = trouble{}
 }

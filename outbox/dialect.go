@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"strings"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -12,28 +13,77 @@ import (
 // database needs no code here. Placeholders are the database's own, in the
 // order that is given with each statement. Times are milliseconds since 1970.
 //
-// In Sent, Parked, Later and Delete the word {ids} stands for a list of row ids,
-// as in "1,2,3". In Pending the word {skip} stands for conditions on id that
-// begin with AND, or for nothing.
+// The word {ids} stands for a list of row ids, as in "1,2,3". In Pending the
+// word {skip} stands for conditions on id that begin with AND, or for nothing.
+//
+// A statement that says what has become of rows is fenced: it touches only rows
+// that the relay still has. What a relay has is told by its row in the table of
+// relays, by the clock of the database.
 type Dialect struct {
 	Name  string // of the database: "sqlite"
 	Table string // "ojs_outbox"
 
-	// Create makes the table, its index and its identity where they are missing.
-	// Every statement ends in a semicolon and a line feed.
+	// Create makes the tables, their indexes and the identity where they are
+	// missing. Every statement ends in a semicolon and a line feed.
 	Create string
 	// Columns returns the names of the table's columns, or no row without a table.
 	Columns string
 	// Identity returns one text that no other outbox has.
 	Identity string
+	// Audit are questions about the rest: each returns a row per thing that is
+	// missing, one text that says what and how to mend it. Check asks them in turn.
+	Audit []string
 
 	Insert  string // job_id or NULL, job_type, job_args, job_options
 	Pending string // now, limit; returns id, job_id, job_type, job_args, job_options, created_at, attempts by id
-	Sent    string // now, tries to add to attempts
-	Parked  string // reason, tries
-	Later   string // next_try_at, reason, tries
+	Done    string // owner; the rows have become jobs and go
+	Sent    string // now, tries to add to attempts, owner; the same, but they stay for a while
+	Relayed string // now, tries, owner; the rows stay until their jobs have ended
+	Ended   string // owner; relayed rows whose jobs have ended go
+	Parked  string // reason, tries, owner
+	Later   string // next_try_at, reason, tries, owner
 	Kept    string // above this id, limit; returns id, status, sent_at or 0, by id
 	Delete  string // no parameter; only rows with status 'sent'
+
+	// Take makes pending rows the owner's alone: owner. With it any number of
+	// relays work side by side: Pending locks the rows that it returns and passes
+	// those that are locked, and Take follows in the same transaction. Without it
+	// one relay works at a time, the one whose Renew changes a row.
+	Take string
+	// Peek returns a row if there may be one to take: now. It is all that an idle
+	// relay asks. Only with Take.
+	Peek string
+	// Back gives the rows that are taken, and not relayed, to everybody: owner.
+	Back string
+
+	Renew string // owner, mode, length in ms: the owner lives that much longer
+	Leave string // owner: it has stopped
+	Count string // number of rows, owner: it has sent so many more
+	Dead  string // owner; returns the owners, others than it, whose time is over and whose rows are not free yet
+	Free  string // a dead owner; some of its rows are pending again
+	Bury  string // a dead owner; it has no rows any more
+	Held  string // owner, above this id, limit; returns id, job_id or NULL, created_at of its relayed rows, by id
+	Peers string // since; returns owner, mode, sent, seen_at of those that were seen since
+
+	Stats   string // returns status, number, the least created_at
+	List    string // above this id, limit; returns id, job_type, attempts, created_at, error or NULL of parked rows, by id
+	Replay  string // no parameter; of {ids} the parked rows are pending again
+	Discard string // no parameter; of {ids} the parked rows go
+
+	// What Ticks needs. Without TickAdd there is none. TickBegin and TickEnd are
+	// several statements: each but the last ends in a semicolon and a line feed.
+
+	TickBegin string   // begins a transaction, and waits for the end of any other of this kind
+	TickEnd   string   // commits it, and leaves the connection as it was
+	TickAdd   string   // name, at; changes no row if the tick is there, or older than 25 h by the clock of the database
+	TickOf    string   // name, at; returns job_id or NULL of the tick
+	TickLast  string   // name, at; returns last_id, last_row, its status or NULL of the newest other tick of that name
+	TickSet   string   // job_id or NULL, last_id, last_row, name, at
+	TickRow   string   // as Insert, and returns the id. Empty: LastInsertId tells it after Insert
+	TickTrim  string   // limit; deletes so many ticks older than 26 h, and keeps the newest of each name
+	TickAgain []string // parts of errors after which a transaction may be run once more
+	// TickAudit is Audit for what only Ticks needs. CheckTicks asks it.
+	TickAudit []string
 
 	// Changed returns a number that differs from the one before when another
 	// connection has committed. Empty: there is none, and the relay looks for
@@ -53,9 +103,9 @@ type Caution struct {
 
 // columns are what the statements of any dialect name.
 var columns = []string{"id", "job_id", "job_type", "job_args", "job_options", "status",
-	"attempts", "next_try_at", "created_at", "sent_at", "error"}
+	"owner", "attempts", "next_try_at", "created_at", "sent_at", "error"}
 
-// Init makes the outbox's table, its index and its identity in one transaction.
+// Init makes the outbox's tables, their indexes and its identity in one transaction.
 // It may be called again, and by several processes: what is there stays. Errors
 // are Unavailable, or Unsupported when there is a table of that name that is no
 // outbox.
@@ -63,7 +113,10 @@ func Init(ctx context.Context, db *sql.DB, d Dialect) error {
 	if err := create(ctx, db, d); err != nil {
 		return job.Errorf(job.Unavailable, "make the outbox table %s: %w", d.Table, err)
 	}
-	return Check(ctx, db, d)
+	if err := Check(ctx, db, d); err != nil {
+		return err
+	}
+	return CheckTicks(ctx, db, d)
 }
 
 func create(ctx context.Context, db *sql.DB, d Dialect) error {
@@ -85,7 +138,8 @@ func create(ctx context.Context, db *sql.DB, d Dialect) error {
 
 // Check says what the outbox lacks, in one sentence with the command that mends
 // it. NotFound: there is no table. Unsupported: a column or the identity is
-// missing. Unavailable: the database does not answer.
+// missing. Unavailable: the database does not answer. What only [Ticks] needs is
+// not asked for: see [CheckTicks].
 func Check(ctx context.Context, db *sql.DB, d Dialect) error {
 	has, err := columnsOf(ctx, db, d)
 	if err != nil {
@@ -99,8 +153,32 @@ func Check(ctx context.Context, db *sql.DB, d Dialect) error {
 			return job.Errorf(job.Unsupported, "the outbox table %s has no column %s; rename that table or add the column, then run: outrider outbox init DSN", d.Table, c)
 		}
 	}
+	if err := audit(ctx, db, d, d.Audit); err != nil {
+		return err
+	}
 	if _, err := identity(ctx, db, d); err != nil {
 		return job.Errorf(job.Unsupported, "the outbox table %s has no identity, from which job ids are made (%w); make it with: outrider outbox init DSN", d.Table, err)
+	}
+	return nil
+}
+
+// CheckTicks says what the outbox lacks for [Ticks], as an outbox does that was
+// made before there were any: Unsupported, in one sentence with the command that
+// mends it. Unavailable: the database does not answer.
+func CheckTicks(ctx context.Context, db *sql.DB, d Dialect) error {
+	return audit(ctx, db, d, d.TickAudit)
+}
+
+func audit(ctx context.Context, db *sql.DB, d Dialect, questions []string) error {
+	for _, question := range questions {
+		var missing string
+		err := db.QueryRowContext(ctx, question).Scan(&missing)
+		if err == nil {
+			return job.Errorf(job.Unsupported, "the outbox table %s is not whole: %s", d.Table, missing)
+		}
+		if !errors.Is(err, sql.ErrNoRows) {
+			return job.Errorf(job.Unavailable, "look at the outbox table %s: %w", d.Table, err)
+		}
 	}
 	return nil
 }

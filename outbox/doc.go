@@ -46,6 +46,12 @@
 // them a second, and chooses moments just after a commit of the app or when
 // there are none.
 //
+// # Schedules of several servers
+//
+// Job servers that relay one outbox may keep the same schedules. [Ticks] lets
+// the first that writes a tick into the table ojs_outbox_ticks write its row,
+// in one transaction, and tells the others that they were not first.
+//
 // The tables, and the statements of one database, are a [Dialect]; see the
 // packages below adapters. This package imports no database driver.
 package outbox

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/outrider-jobs/outrider/adapters/sqlite"
 	"github.com/outrider-jobs/outrider/job"
@@ -60,7 +61,7 @@ func child() bool {
 	to, err := openDurable(filepath.Join(dir, "jobs.db"))
 	fail(err)
 	batches := 0
-	r := outbox.NewRelay(db, d, to, outbox.RelayOptions{Batch: 40, OnRelay: func([]outbox.Relayed) {
+	r := outbox.NewRelay(db, d, to, outbox.RelayOptions{Owner: "the job server", Keep: time.Hour, Batch: 40, OnRelay: func([]outbox.Relayed) {
 		if batches++; batches == 3 {
 			fmt.Println("sent")
 			select {}
@@ -102,7 +103,7 @@ func TestAKillBetweenSendAndMark(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer to.db.Close()
-	w.drain(outbox.NewRelay(w.relayDB, w.d, to, outbox.RelayOptions{}))
+	w.drain(outbox.NewRelay(w.relayDB, w.d, to, outbox.RelayOptions{Owner: "the job server", Keep: time.Hour}))
 	var jobs, different, came int
 	if err := to.db.QueryRow(`SELECT count(*), count(DISTINCT args), sum(came) FROM jobs`).Scan(&jobs, &different, &came); err != nil {
 		t.Fatal(err)

@@ -27,8 +27,10 @@ type verb int
 
 const (
 	sent verb = iota
+	done      // sent, and nothing keeps the row
 	parked
 	putOff
+	ended // relayed before, and now its job has ended
 )
 
 // compare is 0 where one statement can write both.
@@ -37,8 +39,9 @@ func (f fate) compare(g fate) int {
 }
 
 const (
-	perStatement = 32  // rows: some 0.1 ms under the write lock, at 100 rows of 2 KB the app noticed
-	maxRuns      = 100 // conditions in one query
+	fewRows  = 32   // of SQLite: some 0.1 ms under the write lock, at 100 rows of 2 KB the app noticed
+	manyRows = 1000 // where rows are locked and not the database
+	maxRuns  = 100  // conditions in one query
 )
 
 func (r *Relay) settle(row row, f fate) {
@@ -110,10 +113,17 @@ func (r *Relay) tidy(ctx context.Context, now time.Time) error {
 // keeps those that are not written.
 func (r *Relay) mark(ctx context.Context, n int) error {
 	slices.SortStableFunc(r.settled[:n], fate.compare)
+	if n > 0 && r.count > 0 {
+		// Before their rows go: what was sent here must be known when this disk is lost.
+		if _, err := r.change(ctx, "count in", r.d.Count, r.count, r.o.Owner); err != nil {
+			return err
+		}
+		r.count = 0
+	}
 	for n > 0 {
 		f := r.settled[0]
 		of := 1
-		for of < min(n, perStatement) && r.settled[of].compare(f) == 0 {
+		for of < min(n, r.perStatement()) && r.settled[of].compare(f) == 0 {
 			of++
 		}
 		if err := r.write(ctx, f, idsOf(r.settled[:of])); err != nil {
@@ -130,28 +140,35 @@ func (r *Relay) mark(ctx context.Context, n int) error {
 
 // write is one statement that gives all ids one fate.
 func (r *Relay) write(ctx context.Context, f fate, ids string) error {
-	stmt, args := r.d.Sent, []any{r.o.Now().UnixMilli(), f.tries}
-	switch f.verb {
-	case parked:
+	var stmt string
+	var args []any
+	switch now := r.o.Now().UnixMilli(); {
+	case f.verb == parked:
 		stmt, args = r.d.Parked, []any{f.reason, f.tries}
-	case putOff:
+	case f.verb == putOff:
 		stmt, args = r.d.Later, []any{f.until, f.reason, f.tries}
+	case f.verb == ended:
+		stmt = r.d.Ended
+	case f.verb == sent && r.o.Release == OnComplete:
+		stmt, args = r.d.Relayed, []any{now, f.tries}
+	case f.verb == sent && r.o.Keep > 0:
+		stmt, args = r.d.Sent, []any{now, f.tries}
+	default:
+		stmt = r.d.Done
 	}
 	if err := r.moment(ctx); err != nil {
 		return err
 	}
-	return r.exec(ctx, "mark rows in", fill(stmt, "{ids}", ids), args...)
+	_, err := r.change(ctx, "mark rows in", fill(stmt, "{ids}", ids), append(args, r.o.Owner)...)
+	return err
 }
 
-// exec runs a statement to its end even when ctx ends: it is short, and half of it would be none of it.
-func (r *Relay) exec(ctx context.Context, doing, stmt string, args ...any) error {
-	if err := r.open(ctx); err != nil {
-		return err
+// perStatement is how many rows one statement changes.
+func (r *Relay) perStatement() int {
+	if r.shared() {
+		return manyRows
 	}
-	if _, err := r.conn.ExecContext(context.WithoutCancel(ctx), stmt, args...); err != nil {
-		return r.failed(ctx, doing, err)
-	}
-	return nil
+	return fewRows
 }
 
 // moment waits for a good moment to write: just after a commit of the app, when

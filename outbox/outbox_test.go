@@ -27,7 +27,7 @@ func TestAPlainInsertIsEnough(t *testing.T) {
 	w := newWorld(t)
 	before := time.Now().UnixMilli()
 	w.exec(`INSERT INTO ojs_outbox (job_type, job_args) VALUES ('email.send','["ada@example.com"]')`)
-	w.drain(w.relay(outbox.RelayOptions{}))
+	w.drain(w.relay(outbox.RelayOptions{Owner: "the job server", Keep: time.Hour}))
 	if len(w.server.order) != 1 {
 		t.Fatalf("got %d jobs, want 1", len(w.server.order))
 	}
@@ -56,7 +56,7 @@ func TestARollbackMakesNoJob(t *testing.T) {
 	if err := tx.Rollback(); err != nil {
 		t.Fatal(err)
 	}
-	w.drain(w.relay(outbox.RelayOptions{}))
+	w.drain(w.relay(outbox.RelayOptions{Owner: "the job server", Keep: time.Hour}))
 	if n, _, _ := w.server.sizes(); n != 0 {
 		t.Errorf("got %d jobs, want none", n)
 	}
@@ -88,7 +88,7 @@ func TestAddInAnyTransaction(t *testing.T) {
 	if err := xtx.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	w.drain(w.relay(outbox.RelayOptions{}))
+	w.drain(w.relay(outbox.RelayOptions{Owner: "the job server", Keep: time.Hour}))
 	want := append(first, second...)
 	if want[0] != mine || !reflect.DeepEqual(w.server.order, want) {
 		t.Errorf("got jobs %v, want %v", w.server.order, want)
@@ -183,8 +183,8 @@ func TestTwoOutboxesInOneDatabase(t *testing.T) {
 	}
 	w.exec(`INSERT INTO ojs_outbox (job_type, job_args, created_at) VALUES ('a','[]', 1)`)
 	w.exec(`INSERT INTO billing_outbox (job_type, job_args, created_at) VALUES ('a','[]', 1)`)
-	w.drain(w.relay(outbox.RelayOptions{}))
-	w.drain(outbox.NewRelay(w.relayDB, d, w.server, outbox.RelayOptions{}))
+	w.drain(w.relay(outbox.RelayOptions{Owner: "the job server", Keep: time.Hour}))
+	w.drain(outbox.NewRelay(w.relayDB, d, w.server, outbox.RelayOptions{Owner: "the job server", Keep: time.Hour}))
 	if n, resends, _ := w.server.sizes(); n != 2 || resends != 0 {
 		t.Errorf("got %d jobs and %d resends, want 2 jobs with two ids", n, resends)
 	}

@@ -39,9 +39,11 @@ func TestATableThatGoesAndComesBack(t *testing.T) {
 	w.server.came = make(chan int, 9)
 	stop := run(t, w.relay(outbox.RelayOptions{Log: log.log()}))
 	defer stop()
+	w.mail(1)
+	<-w.server.came // it runs: a table that is missing at the start ends the relay
 	w.exec(`ALTER TABLE ojs_outbox RENAME TO elsewhere`)
-	for len(log.all()) == 0 { // a real process: the table is missed at the next look
-		w.exec(`CREATE TABLE IF NOT EXISTS t (x)`)
+	for len(log.all()) == 0 { // the table is missed at the next look
+		time.Sleep(time.Millisecond)
 	}
 	w.exec(`ALTER TABLE elsewhere RENAME TO ojs_outbox`)
 	w.mail(1)
@@ -83,7 +85,7 @@ func TestACommitWakesTheRelay(t *testing.T) {
 	}
 	slices.Sort(took)
 	t.Logf("commit to enqueue: p50 %s, p95 %s, max %s", took[50], took[95], took[99])
-	if took[50] > 100*time.Millisecond {
+	if took[50] > 500*time.Millisecond { // without being woken it looks each second
 		t.Errorf("got a median of %s, want milliseconds", took[50])
 	}
 }
@@ -125,7 +127,7 @@ func TestOldRowsAreDeleted(t *testing.T) {
 		return now.Add(time.Hour)
 	}
 	stop = run(t, w.relay(outbox.RelayOptions{Now: moving}))
-	for deadline := time.Now().Add(20 * time.Second); w.count("sent") > 0; {
+	for deadline := time.Now().Add(time.Minute); w.count("sent") > 0; {
 		if time.Now().After(deadline) {
 			t.Fatalf("got %d sent rows, want none", w.count("sent"))
 		}

@@ -6,7 +6,10 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/outrider-jobs/outrider/job"
 )
@@ -15,13 +18,27 @@ import (
 type RelayOptions struct {
 	// Name is the outbox in logs and errors, never a DSN with a password. Empty is the table's name.
 	Name string
-	// Batch is how many rows are handed over in one call, 1 to job.MaxBatch. 0 is 200.
+	// Batch is how many rows are handed over in one call, 1 to job.MaxBatch. 0 is
+	// 200, and 500 on a database server.
 	Batch int
-	// Busy and Idle are how often the relay asks whether there was a commit:
-	// soon after one, and when there has been none for seconds. 0 is 2 ms and 40 ms.
+	// Busy and Idle are how often the relay asks: soon after it has heard of
+	// something, and when it has heard of nothing for seconds. 0 is 2 ms and 40 ms
+	// where the database tells of commits (SQLite), 20 ms and 1 s elsewhere.
 	Busy, Idle time.Duration
-	// Keep is how long a row stays after it was sent. 0 is an hour; less than 0 is not at all.
+	// Keep is how long a row stays after it was sent. 0 is not at all: it is
+	// deleted instead of marked. OnComplete keeps no row.
 	Keep time.Duration
+	// Release is when a row may go. Empty is OnRelay. OnComplete needs a job
+	// server that is a Follower.
+	Release Release
+	// Lease is how long a relay that is silent is taken to live. 0 is 60 s.
+	Lease time.Duration
+	// Owner names the job server's disk: what this owner has relayed is there.
+	// It must be another one for each disk, and the same after a restart. Empty is
+	// a random one.
+	Owner string
+	// Fresh says that the disk of the job server is new.
+	Fresh bool
 	// Log takes what an operator should know. Nil is slog.Default.
 	Log *slog.Logger
 	// Now is the clock of sent_at and next_try_at. Nil is time.Now.
@@ -44,7 +61,9 @@ type Relayed struct {
 // Paces that nobody has needed to set.
 const (
 	defaultBatch = 200
+	sharedBatch  = 500                    // where taking and marking are trips to a server
 	maxBytes     = 4 << 20                // of rows in one call
+	relaxFar     = 20                     // the same where nobody tells of commits
 	relax        = 400                    // the wait for the next question is this part of the time since the last commit
 	lookAnyway   = time.Second            // the longest time between two looks for rows
 	quiet        = 20 * time.Millisecond  // without a commit: the app is not writing
@@ -69,6 +88,9 @@ type Relay struct {
 	rand func() float64 // in [0,1)
 	poke chan struct{}
 
+	follower Follower // nil where jobs are not followed
+	state    atomic.Pointer[RelayState]
+
 	mu      sync.Mutex // one turn at a time; guards all below
 	conn    *sql.Conn  // nil until it is needed, and after an error
 	changed *sql.Stmt  // nil where the dialect has none
@@ -82,6 +104,16 @@ type Relay struct {
 	more    bool       // the last batch was full
 	swept   sweep
 	trouble trouble
+
+	marked      int       // of the last batch, how many rows have their fate written
+	standby     bool      // another relay works, and this one waits
+	started     bool      // this relay has its place, and what it had before
+	renewed     time.Time // when the lease was last renewed
+	renewal     time.Time // when it is looked at again
+	lull        bool      // there was nothing to take
+	count       int64     // rows sent and not yet counted in the table of relays
+	follows     followed
+	warnedPeers bool
 }
 
 // NewRelay returns a relay from the outbox in db to a job server: a client, a
@@ -94,17 +126,29 @@ func NewRelay(db *sql.DB, d Dialect, to job.Enqueuer, opts RelayOptions) *Relay 
 		o.Name = d.Table
 	}
 	if o.Batch <= 0 {
-		o.Batch = defaultBatch
+		if o.Batch = defaultBatch; d.Take != "" {
+			o.Batch = sharedBatch
+		}
 	}
 	o.Batch = min(o.Batch, job.MaxBatch)
+	busy, idle := 2*time.Millisecond, 40*time.Millisecond
+	if d.Changed == "" {
+		busy, idle = 20*time.Millisecond, time.Second
+	}
 	if o.Busy <= 0 {
-		o.Busy = 2 * time.Millisecond
+		o.Busy = busy
 	}
 	if o.Idle <= 0 {
-		o.Idle = 40 * time.Millisecond
+		o.Idle = idle
 	}
-	if o.Keep == 0 {
-		o.Keep = time.Hour
+	if o.Release == "" {
+		o.Release = OnRelay
+	}
+	if o.Lease <= 0 {
+		o.Lease = time.Minute
+	}
+	if o.Owner == "" {
+		o.Owner = uuid.NewString()
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -112,7 +156,37 @@ func NewRelay(db *sql.DB, d Dialect, to job.Enqueuer, opts RelayOptions) *Relay 
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Relay{db: db, d: d, to: to, o: o, rand: rand.Float64, poke: make(chan struct{}, 1)}
+	r := &Relay{db: db, d: d, to: to, o: o, rand: rand.Float64, poke: make(chan struct{}, 1)}
+	r.follower, _ = to.(Follower)
+	return r
+}
+
+// RelayState is what a relay says of itself.
+type RelayState struct {
+	Trouble bool      // it has stopped after an error, and tries again
+	Standby bool      // another relay works, and this one waits
+	Err     error     // the latest error, its own or that of a row; nil if there was none
+	ErrAt   time.Time // when that was
+}
+
+// State is how the relay is now. It may be called at any time.
+func (r *Relay) State() RelayState {
+	if s := r.state.Load(); s != nil {
+		return *s
+	}
+	return RelayState{}
+}
+
+// say changes what State answers. The caller holds mu.
+func (r *Relay) say(change func(*RelayState)) {
+	s := r.State()
+	change(&s)
+	r.state.Store(&s)
+}
+
+// sayErr notes an error.
+func (r *Relay) sayErr(err error) {
+	r.say(func(s *RelayState) { s.Err, s.ErrAt = err, r.o.Now() })
 }
 
 // Poke tells the relay that there may be a row now, and returns at once. Nobody
@@ -153,6 +227,9 @@ func (r *Relay) Run(ctx context.Context) error {
 
 // start checks the outbox. A database that does not answer yet is no error.
 func (r *Relay) start(ctx context.Context) error {
+	if r.o.Release == OnComplete && r.follower == nil {
+		return job.Errorf(job.Unsupported, "outbox %s: on_complete needs a job server in this process, which tells when jobs have ended; relay with on_relay", r.o.Name)
+	}
 	err := Check(ctx, r.db, r.d)
 	if err == nil || ctx.Err() != nil {
 		return nil
@@ -172,7 +249,11 @@ func (r *Relay) stop(ctx context.Context) error {
 	defer r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, closing)
 	defer cancel()
-	if err := r.mark(ctx, len(r.settled)); err != nil {
+	err := r.mark(ctx, len(r.settled))
+	if err == nil {
+		err = r.leave(ctx)
+	}
+	if err != nil {
 		r.o.Log.Warn("outbox: some rows that were sent are not marked; they will be sent again, which adds nothing",
 			"outbox", r.o.Name, "rows", len(r.settled), "error", err)
 	}
@@ -188,12 +269,19 @@ func (r *Relay) Step(ctx context.Context) (n int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	defer r.drop()
+	if mine, err := r.lease(ctx); err != nil || !mine {
+		return 0, err
+	}
 	if err := r.mark(ctx, len(r.settled)); err != nil {
 		return 0, err
 	}
+	r.follows.at = time.Time{}
+	if err := r.follow(ctx); err != nil {
+		return 0, err
+	}
 	err = r.send(ctx)
-	n = len(r.settled)
-	if merr := r.mark(ctx, n); err == nil {
+	n = len(r.settled) + r.marked
+	if merr := r.mark(ctx, len(r.settled)); err == nil {
 		err = merr
 	}
 	return n, err
@@ -215,12 +303,30 @@ func (r *Relay) turn(ctx context.Context, poked bool) time.Duration {
 	if r.more {
 		return 0
 	}
-	// The longer there was no commit, the rarer the question: waking a process up
+	if r.standby {
+		return max(r.renewal.Sub(r.o.Now()), r.o.Busy)
+	}
+	// The longer there was nothing, the rarer the question: waking a process up
 	// costs more than the question itself.
-	return min(max(r.o.Now().Sub(r.heard)/relax, r.o.Busy), max(r.o.Idle, r.o.Busy))
+	part := time.Duration(relax)
+	if r.d.Changed == "" {
+		part = relaxFar
+	}
+	wait := min(max(r.o.Now().Sub(r.heard)/part, r.o.Busy), max(r.o.Idle, r.o.Busy))
+	if len(r.follows.rows) > 0 {
+		wait = min(wait, followEvery)
+	}
+	return min(wait, max(0, r.renewal.Sub(r.o.Now()))) // an idle relay lives, too
 }
 
 func (r *Relay) work(ctx context.Context, poked bool) error {
+	if mine, err := r.lease(ctx); err != nil || !mine {
+		if err == nil {
+			r.more = false
+			r.recover()
+		}
+		return err
+	}
 	commit, err := r.listen(ctx)
 	if err != nil {
 		return err
@@ -233,9 +339,15 @@ func (r *Relay) work(ctx context.Context, poked bool) error {
 	if err := r.tidy(ctx, now); err != nil {
 		return err
 	}
+	if err := r.follow(ctx); err != nil {
+		return err
+	}
 	again := r.more || r.trouble.tries > 0
-	if !commit && !poked && !again && now.Sub(r.looked) < lookAnyway {
+	if !commit && !poked && !again && r.d.Changed != "" && now.Sub(r.looked) < lookAnyway {
 		return nil
+	}
+	if poked {
+		r.lull = false // somebody knows that there is a row: nothing is asked first
 	}
 	r.looked = now
 	if err := r.send(ctx); err != nil {
@@ -251,7 +363,7 @@ func (r *Relay) listen(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	if r.changed == nil {
-		return true, nil
+		return false, nil // the rows themselves tell
 	}
 	// Without a context that can end the driver needs no goroutine for it.
 	var v int64

@@ -22,7 +22,7 @@ func TestIDsAreStableOverAResend(t *testing.T) {
 	w.exec(`INSERT INTO ojs_outbox (job_type, job_args, job_id) VALUES ('a','[]','01900000-0000-7000-8000-000000000001')`)
 	broken := w.d
 	broken.Sent = "UPDATE nothing SET id = {ids} -- ? ?"
-	forgetful := outbox.NewRelay(w.relayDB, broken, w.server, outbox.RelayOptions{Log: new(journal).log()})
+	forgetful := outbox.NewRelay(w.relayDB, broken, w.server, outbox.RelayOptions{Owner: "the job server", Keep: time.Hour, Log: new(journal).log()})
 	if n, err := forgetful.Step(t.Context()); n != 14 || job.KindOf(err) != job.Unavailable {
 		t.Fatalf("a mark that fails: got %d and %v", n, err)
 	}
@@ -30,7 +30,7 @@ func TestIDsAreStableOverAResend(t *testing.T) {
 		t.Fatalf("got %d jobs and %d resends", n, resends)
 	}
 	order := slices.Clone(w.server.order)
-	w.drain(w.relay(outbox.RelayOptions{}))
+	w.drain(w.relay(outbox.RelayOptions{Owner: "the job server", Keep: time.Hour}))
 	n, resends, _ := w.server.sizes()
 	if n != 14 || resends != 14 || !reflect.DeepEqual(w.server.order, order) || w.count("sent") != 14 {
 		t.Errorf("got %d jobs, %d resends, %d sent", n, resends, w.count("sent"))
@@ -47,7 +47,7 @@ func TestARelayThatCannotMarkDoesNotSendTwiceItself(t *testing.T) {
 	w.mail(3)
 	broken := w.d
 	broken.Sent = "UPDATE nothing SET id = {ids} -- ? ?"
-	r := outbox.NewRelay(w.relayDB, broken, w.server, outbox.RelayOptions{Log: new(journal).log()})
+	r := outbox.NewRelay(w.relayDB, broken, w.server, outbox.RelayOptions{Owner: "the job server", Keep: time.Hour, Log: new(journal).log()})
 	for range 3 {
 		if _, err := r.Step(t.Context()); err == nil {
 			t.Fatal("got nil, want the error of the mark")
@@ -63,8 +63,8 @@ func TestTwoRelaysAtOnce(t *testing.T) {
 	w := newWorld(t)
 	w.mail(rows)
 	w.server.came = make(chan int, rows)
-	stopA := run(t, w.relay(outbox.RelayOptions{Batch: 50}))
-	stopB := run(t, w.relay(outbox.RelayOptions{Batch: 70}))
+	stopA := run(t, w.relay(outbox.RelayOptions{Owner: "the job server", Keep: time.Hour, Batch: 50}))
+	stopB := run(t, w.relay(outbox.RelayOptions{Owner: "the job server", Keep: time.Hour, Batch: 70}))
 	for n := 0; n < rows; {
 		n += <-w.server.came
 	}
@@ -116,7 +116,7 @@ func TestPoisonIsParkedAndTheRestFlows(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.mail(5)
-	w.drain(w.relay(outbox.RelayOptions{}))
+	w.drain(w.relay(outbox.RelayOptions{Owner: "the job server", Keep: time.Hour}))
 	if n, _, calls := w.server.sizes(); n != 5 || calls != 1 || w.count("parked") != 1000 || w.count("sent") != 5 {
 		t.Fatalf("got %d jobs in %d calls, %d parked, %d sent", n, calls, w.count("parked"), w.count("sent"))
 	}
@@ -127,7 +127,7 @@ func TestPoisonIsParkedAndTheRestFlows(t *testing.T) {
 	}
 	// An operator mends a row.
 	w.exec(`UPDATE ojs_outbox SET job_args = '["ada"]', status = 'pending' WHERE id = 3`)
-	w.drain(w.relay(outbox.RelayOptions{}))
+	w.drain(w.relay(outbox.RelayOptions{Owner: "the job server", Keep: time.Hour}))
 	if n, _, _ := w.server.sizes(); n != 6 {
 		t.Errorf("got %d jobs after a row was mended, want 6", n)
 	}
@@ -163,7 +163,7 @@ func TestTheServersWordOnOneRow(t *testing.T) {
 		w := newWorld(t)
 		w.mail(10)
 		w.server.refuse = c.refuse
-		w.drain(w.relay(outbox.RelayOptions{}))
+		w.drain(w.relay(outbox.RelayOptions{Owner: "the job server", Keep: time.Hour}))
 		if w.count("sent") != 9 || w.text(`SELECT status || ' ' || attempts || ' ' || error FROM ojs_outbox WHERE id = 4`) != c.status+" 1 that one" {
 			t.Errorf("%s: got %d sent, row 4 is %s", name, w.count("sent"), w.text(`SELECT status || ' ' || attempts || ' ' || ifnull(error,'') FROM ojs_outbox WHERE id = 4`))
 		}
@@ -221,7 +221,7 @@ func TestTheHeadOfAStoppedOutboxSaysWhy(t *testing.T) {
 	w := newWorld(t)
 	w.mail(2)
 	w.server.refuse = func(int, []job.Envelope) error { return job.Errorf(job.Unavailable, "no answer") }
-	if _, err := w.relay(outbox.RelayOptions{}).Step(t.Context()); job.KindOf(err) != job.Unavailable {
+	if _, err := w.relay(outbox.RelayOptions{Owner: "the job server", Keep: time.Hour}).Step(t.Context()); job.KindOf(err) != job.Unavailable {
 		t.Fatalf("got %v", err)
 	}
 	if got := w.text(`SELECT status || ' ' || error FROM ojs_outbox WHERE id = 1`); got != "pending the job server does not take jobs, this is tried again: no answer" {
@@ -234,7 +234,7 @@ func TestALateRowWithALowerIDIsNotSkipped(t *testing.T) {
 	w.mail(9)
 	w.exec(`DELETE FROM ojs_outbox WHERE id = 5`)
 	w.server.came = make(chan int, 10)
-	stop := run(t, w.relay(outbox.RelayOptions{}))
+	stop := run(t, w.relay(outbox.RelayOptions{Owner: "the job server", Keep: time.Hour}))
 	<-w.server.came
 	w.exec(`INSERT INTO ojs_outbox (id, job_type, job_args) VALUES (5, 'late', '[]')`)
 	<-w.server.came

@@ -129,6 +129,8 @@ func appendOptions(dst []byte, e job.Envelope) []byte {
 	o.raw("meta", e.Meta)
 	o.raw("retry", e.Retry)
 	o.raw("unique", e.Unique)
+	o.raw("deduplication", e.Deduplication)
+	o.customID(e)
 	if len(e.Extra) > 0 {
 		_ = job.Members(e.Extra, func(name string, v json.RawMessage) error { // Validate has passed it
 			o.raw(name, v)
@@ -174,6 +176,21 @@ func (o *options) int(name string, v int64) {
 }
 
 func (o *options) ms(name string, d time.Duration) { o.int(name, d.Milliseconds()) }
+
+// customID writes the custom id, which has its place among the options that Extra may hold.
+func (o *options) customID(e job.Envelope) {
+	if e.CustomID == "" {
+		return
+	}
+	b := job.AppendString([]byte(`{"job_id":`), e.CustomID)
+	_ = job.Members(e.Extra, func(name string, v json.RawMessage) error { // Validate has passed it
+		if name == "options" && len(v) > 2 {
+			b = append(append(b, ','), v[1:len(v)-1]...)
+		}
+		return nil
+	})
+	o.raw("options", append(b, '}'))
+}
 
 // instant writes a time, or the time from the hand-over that counts instead. A
 // time that Extra holds in the client's spelling is written from there.

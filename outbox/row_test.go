@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"encoding/json"
-	"fmt"
 	"reflect"
 	"testing"
 	"time"
@@ -37,7 +36,7 @@ func TestARowReadsBackAsItsEnvelope(t *testing.T) {
 			Timeout:  whole(t, "timeout"),
 			Retry:    raw("", `{"max_attempts":7}`, `{"initial_interval":"1s","x_mine":true}`).Draw(t, "retry"),
 			Unique:   raw("", `{"keys":["args"]}`).Draw(t, "unique"),
-			Extra:    raw("", `{"tags":["a"],"mine":{"b":[]}}`, `{"options":{"job_id":"x"}}`, `{"timeout":7}`).Draw(t, "extra"),
+			Extra:    raw("", `{"tags":["a"],"mine":{"b":[]}}`, `{"options":{"x_mine":"x"}}`, `{"timeout":7}`).Draw(t, "extra"),
 		}
 		if rapid.Bool().Draw(t, "relative") {
 			e.Delay, e.TTL = whole(t, "delay"), whole(t, "ttl")
@@ -60,8 +59,8 @@ func TestARowReadsBackAsItsEnvelope(t *testing.T) {
 		if err := e.Validate(); err != nil {
 			t.Fatal(err)
 		}
-		if a, b := fmt.Sprintf("%+v", e), fmt.Sprintf("%+v", got); a != b {
-			t.Fatalf("row %s\n got %s\nwant %s", r.options, b, a)
+		if !reflect.DeepEqual(e, got) {
+			t.Fatalf("row %s\n got %+v\nwant %+v", r.options, got, e)
 		}
 	})
 }
@@ -89,8 +88,8 @@ func TestWhatCameInGoesOut(t *testing.T) {
 			t.Fatalf("%s: %v", r.options, err)
 		}
 		e.ID, got.Extra, e.Extra = got.ID, sorted(t, got.Extra), sorted(t, e.Extra)
-		if a, b := fmt.Sprintf("%+v", e), fmt.Sprintf("%+v", got); a != b {
-			t.Errorf("%s as %s\n got %s\nwant %s", body, r.options, b, a)
+		if !reflect.DeepEqual(e, got) {
+			t.Errorf("%s as %s\n got %+v\nwant %+v", body, r.options, got, e)
 		}
 	}
 }

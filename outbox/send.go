@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -24,6 +25,12 @@ func (r *Relay) send(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if len(rows) == 0 {
+		return nil
+	}
+	if r.d.Changed == "" {
+		r.heard = r.o.Now()
+	}
 	letters := make([]letter, 0, len(rows))
 	for _, row := range rows {
 		e, err := row.envelope(r.of)
@@ -33,33 +40,61 @@ func (r *Relay) send(ctx context.Context) error {
 		}
 		letters = append(letters, letter{row, e})
 	}
-	return r.push(ctx, letters)
+	err = r.push(ctx, letters)
+	if !r.shared() {
+		return err
+	}
+	// Rows that are taken are nobody else's, so their fate is written at once.
+	r.marked = len(r.settled)
+	if merr := r.mark(ctx, len(r.settled)); merr != nil {
+		return merr
+	}
+	if err != nil {
+		r.giveBack(ctx)
+	}
+	return err
 }
 
 // pending reads the batch. The snapshot is closed before anything else happens.
 func (r *Relay) pending(ctx context.Context) ([]row, error) {
-	r.more = false
+	r.more, r.marked = false, 0
 	if err := r.open(ctx); err != nil {
 		return nil, err
+	}
+	if r.shared() {
+		if len(r.settled) > 0 { // what could not be marked must not be given back
+			if err := r.mark(ctx, len(r.settled)); err != nil {
+				return nil, err
+			}
+		}
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		return r.take(ctx)
 	}
 	skip, err := r.skip(ctx)
 	if err != nil {
 		return nil, err
 	}
+	batch, full, err := r.read(ctx, r.conn, fill(r.d.Pending, "{skip}", skip))
+	if err != nil {
+		return nil, r.failed(ctx, "read", err)
+	}
+	r.more = full
+	return batch, nil
+}
+
+// read reads a batch, and says whether there may be more.
+func (r *Relay) read(ctx context.Context, from rowser, query string) (batch []row, full bool, err error) {
 	batch, size := make([]row, 0, 8), 0
-	err = r.each(ctx, func(rows *sql.Rows) (bool, error) {
+	err = eachOf(ctx, from, func(rows *sql.Rows) (bool, error) {
 		var b row
 		var jobID, typ sql.NullString
 		err := rows.Scan(&b.id, &jobID, &typ, &b.args, &b.options, &b.created, &b.attempts)
 		b.jobID, b.typ = jobID.String, typ.String
 		batch, size = append(batch, b), size+b.size()
 		return size < maxBytes, err
-	}, fill(r.d.Pending, "{skip}", skip), r.o.Now().UnixMilli(), r.o.Batch)
-	if err != nil {
-		return nil, r.failed(ctx, "read", err)
-	}
-	r.more = len(batch) == r.o.Batch || size >= maxBytes
-	return batch, nil
+	}, query, r.o.Now().UnixMilli(), r.o.Batch)
+	return batch, len(batch) == r.o.Batch || size >= maxBytes, err
 }
 
 // push hands letters over in one call. Those that the job server refuses for
@@ -131,7 +166,12 @@ func (r *Relay) sent(letters []letter, receipts []job.Receipt) {
 	at := r.o.Now()
 	told := make([]Relayed, 0, len(letters))
 	for i, l := range letters {
-		r.settle(l.row, fate{verb: sent, tries: r.trouble.refused + 1})
+		f := fate{verb: sent, tries: r.trouble.refused + 1}
+		if r.o.Release == OnComplete && !r.watches(l, receipts, i) {
+			f.verb = done
+		}
+		r.settle(l.row, f)
+		r.count++
 		told = append(told, Relayed{Row: l.row.id, Job: l.job.ID, Written: time.UnixMilli(l.row.created), At: at,
 			Existing: i < len(receipts) && receipts[i].Existing})
 	}
@@ -140,9 +180,24 @@ func (r *Relay) sent(letters []letter, receipts []job.Receipt) {
 	}
 }
 
+// watches follows the job of a letter, unless nothing of it is still to come: it
+// has ended already, or another job answers for it.
+func (r *Relay) watches(l letter, receipts []job.Receipt, i int) bool {
+	if i >= len(receipts) || receipts[i].Job == nil {
+		return false
+	}
+	j := receipts[i].Job
+	if j.ID != l.job.ID || j.State.Terminal() {
+		return false
+	}
+	r.follows.watch(j.ID, l.row.id, j.Told)
+	return true
+}
+
 // park notes that a row can never be a job.
 func (r *Relay) park(row row, why error) {
-	r.settle(row, fate{verb: parked, tries: 1, reason: why.Error()})
+	r.settle(row, fate{verb: parked, tries: 1, reason: legible(why)})
+	r.sayErr(why)
 	r.o.Log.Warn("outbox: a row is parked: it can never be a job. Mend it and set its status to 'pending', or delete it",
 		"outbox", r.o.Name, "table", r.d.Table, "row", row.id, "error", why)
 }
@@ -151,7 +206,8 @@ func (r *Relay) park(row row, why error) {
 // 1 s, doubled at each try up to 5 minutes, and the rows behind it flow.
 func (r *Relay) putOff(row row, why error) {
 	wait := min(time.Second<<min(max(row.attempts, 0), 10), 5*time.Minute)
-	r.settle(row, fate{verb: putOff, tries: 1, reason: why.Error(), until: r.o.Now().Add(wait).UnixMilli()})
+	r.settle(row, fate{verb: putOff, tries: 1, reason: legible(why), until: r.o.Now().Add(wait).UnixMilli()})
+	r.sayErr(why)
 	r.o.Log.Warn("outbox: the job server fails at a row; it is tried again later, and the rows behind it go on",
 		"outbox", r.o.Name, "row", row.id, "after", wait, "error", why)
 }
@@ -163,10 +219,21 @@ func (r *Relay) halted(ctx context.Context, head row, err error) error {
 		return err
 	}
 	if r.trouble.refused == 0 {
-		f := fate{row: head.id, verb: putOff, reason: fmt.Sprintf("the job server does not take jobs, this is tried again: %v", err)}
+		f := fate{row: head.id, verb: putOff, reason: legible(fmt.Errorf("the job server does not take jobs, this is tried again: %w", err))}
 		_ = r.write(ctx, f, idsOf([]fate{f})) // it is for people only; a database that is gone shows soon enough
 	}
 	r.trouble.refused++
 	return &job.Error{Kind: job.KindOf(err), Err: err,
 		Message: fmt.Sprintf("outbox %s: the job server does not take jobs from row %d on: %v", r.o.Name, head.id, err)}
 }
+
+// legible is an error as any database keeps it: text without a NUL, and not for ever long.
+func legible(err error) string {
+	s := strings.ReplaceAll(strings.ToValidUTF8(err.Error(), "?"), "\x00", "?")
+	if len(s) > maxReason {
+		s = strings.ToValidUTF8(s[:maxReason], "") + " …"
+	}
+	return s
+}
+
+const maxReason = 4000 // bytes

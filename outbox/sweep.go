@@ -35,12 +35,15 @@ func (r *Relay) sweep(ctx context.Context, now time.Time) error {
 		return err
 	}
 	if len(old) > 0 {
-		if err := r.exec(ctx, "delete old rows of", fill(r.d.Delete, "{ids}", idsOf(old))); err != nil {
+		if _, err := r.change(ctx, "delete old rows of", fill(r.d.Delete, "{ids}", idsOf(old))); err != nil {
 			return err
 		}
 	}
 	if done {
 		s.next = now.Add(sweepEvery)
+		if r.o.Keep <= 0 { // then there is nothing but what another setting has left
+			s.next = now.Add(60 * sweepEvery)
+		}
 	}
 	return nil
 }

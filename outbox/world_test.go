@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	_ "modernc.org/sqlite"
 
@@ -111,6 +112,12 @@ func (w *world) text(query string, args ...any) (s string) {
 func (w *world) relay(o outbox.RelayOptions) *outbox.Relay {
 	if o.Log == nil {
 		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	if o.Owner == "" {
+		o.Owner = "the job server" // one, however many relays it has
+	}
+	if o.Keep == 0 {
+		o.Keep = time.Hour // what was sent is counted
 	}
 	return outbox.NewRelay(w.relayDB, w.d, w.server, o)
 }

@@ -262,7 +262,7 @@ func TestBadBodiesByRule(t *testing.T) {
 		{"ojs-core.md §5.2: schema is a URI", `"schema":"1:x"`, "schema"},
 		{"ojs-core.md §5.2: schema is a URI", `"schema":"urn:a\u0000b"`, "schema"},
 		{"ojs-core.md §5.2: unique is an object", `"unique":7`, "unique"},
-		{"contract §1.5: no member twice in unique", `"unique":{"keys":["type"],"keys":["args"]}`, "keys"},
+		{"contract §1.5: no member twice in unique", `"unique":{"keys":["type"],"keys":["args"]}`, "unique.keys"},
 		{"contract §2.2: tags are strings", `"tags":[null]`, "tags"},
 		{"ojs-retry.md §11: retry is an object", `"retry":"x","options":{"max_attempts":3}`, "retry"},
 	} {

@@ -153,3 +153,47 @@ func TestBellUnderLoad(t *testing.T) {
 	stop()
 	fetching.Wait()
 }
+
+// A job that a later element of its batch has cancelled, or that is stored
+// already, is nothing to wake for.
+func TestBellOfABatch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Retention{})
+	e := job.Envelope{Type: "a.b", Queue: mail, Args: json.RawMessage(`[]`), Unique: json.RawMessage(`{"on_conflict":"replace"}`)}
+	late, held := e, e
+	late.Delay = time.Hour
+	held.Unique, held.Deduplication = nil, json.RawMessage(`{"id":"d","ttl":9,"extend":true}`)
+	rings := func(what string, want int, es ...job.Envelope) {
+		t.Helper()
+		waiters := []*waiter{{rung: make(chan struct{}, 1), queues: []string{mail}}, {rung: make(chan struct{}, 1), queues: []string{mail}}}
+		for _, a := range waiters {
+			w.bell.arm(a)
+		}
+		if _, err := w.Enqueue(t.Context(), es...); err != nil {
+			t.Fatal(err)
+		}
+		rung := 0
+		for _, a := range waiters {
+			rung += len(a.rung)
+			w.bell.mu.Lock()
+			w.bell.remove(a)
+			w.bell.mu.Unlock()
+		}
+		if rung != want {
+			t.Errorf("%s: %d are woken, want %d", what, rung, want)
+		}
+	}
+	rings("cancelled by the next", 0, e, late)
+	rings("the second takes its place", 1, e, e)
+	rings("the first holds its key", 1, held)
+	rings("and holds it on", 0, held)
+	if err := w.store.View(t.Context(), func(tx job.ReadTx) error {
+		jobs, err := tx.Jobs(job.Filter{States: []job.State{job.Available}, Limit: 9})
+		if len(jobs.Jobs) != 2 {
+			t.Errorf("%d are available, want 2", len(jobs.Jobs))
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -2,8 +2,10 @@ package sidecar_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -57,6 +59,38 @@ func BenchmarkEnqueue(b *testing.B) {
 		_, err := s.Enqueue(b.Context(), job.Envelope{Type: "email.send", Args: benchArgs})
 		return err
 	})
+}
+
+// BenchmarkEnqueueUnique is BenchmarkEnqueue with a policy, a new key each time,
+// beside so many stored jobs with keys of their own.
+func BenchmarkEnqueueUnique(b *testing.B) {
+	for _, stored := range []int{1_000, 1_000_000} {
+		var serial atomic.Int64
+		envelope := func() job.Envelope {
+			args := fmt.Appendf(nil, `[{"n":%d,%s]`, serial.Add(1), benchArgs[2:len(benchArgs)-1])
+			return job.Envelope{Type: "email.send", Args: args, Unique: json.RawMessage(`{"keys":["type","args"],"args_keys":["n"]}`)}
+		}
+		s := sync.OnceValue(func() *sidecar.Sidecar {
+			s := benchSidecar(b)
+			for n := 0; n < stored; n += 1000 {
+				es := make([]job.Envelope, 1000)
+				for i := range es {
+					es[i] = envelope()
+				}
+				if _, err := s.Enqueue(b.Context(), es...); err != nil {
+					b.Fatal(err)
+				}
+			}
+			return s
+		})
+		b.Run(fmt.Sprint("stored=", stored), func(b *testing.B) {
+			s := s()
+			crowd(b, func() error {
+				_, err := s.Enqueue(b.Context(), envelope())
+				return err
+			})
+		})
+	}
 }
 
 func BenchmarkCycle(b *testing.B) {

@@ -30,7 +30,7 @@ func (x *machine) pass(r *rapid.T) {
 func (x *machine) settle(r *rapid.T) {
 	x.m.settle(x.now)
 	for range 100 {
-		x.round(context.Background())
+		x.Recover(context.Background())
 		if x.clock.soonest().After(x.now) {
 			return
 		}

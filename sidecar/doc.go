@@ -2,7 +2,7 @@
 //
 // A [Sidecar] answers job.Service over any job.Store: every verb is one
 // transaction of the store around one pure rule of package job. [Sidecar.Run]
-// does what a clock must do: let scheduled and retryable jobs into their queues,
-// take jobs back from workers that fell silent, discard what expired and remove
-// what is old.
+// does what a clock must do: make the jobs of schedules, let scheduled and
+// retryable jobs into their queues, take jobs back from workers that fell silent,
+// discard what expired and remove what is old.
 package sidecar

@@ -35,6 +35,9 @@ func (s *Sidecar) duties() []duty {
 	}
 }
 
+// ticking is the duty of the loop that fires schedules.
+func (s *Sidecar) ticking() []duty { return []duty{{"cron", s.fire}} }
+
 // dutyOf is the duty that looks after jobs in a state that is not final, else -1.
 func dutyOf(st job.State) int {
 	switch st {
@@ -49,11 +52,12 @@ func dutyOf(st job.State) int {
 }
 
 const (
-	slice   = 500                  // jobs changed in one transaction, so that callers get their turn
-	longest = time.Second          // sleep, so that a clock set forward is noticed
-	pause   = time.Second          // after a duty failed
-	idle    = 365 * 24 * time.Hour // "when something changes"
-	hourly  = time.Hour            // pruning
+	slice   = 500                   // jobs changed in one transaction, so that callers get their turn
+	share   = 40 * time.Millisecond // of the writer's time for one, at most
+	longest = time.Second           // sleep, so that a clock set forward is noticed
+	pause   = time.Second           // after a duty failed
+	idle    = 365 * 24 * time.Hour  // "when something changes"
+	hourly  = time.Hour             // pruning
 )
 
 // grace is how long nobody loses a job after this process was stopped for a
@@ -73,28 +77,57 @@ func (s *Sidecar) listen(now time.Time) {
 	s.looked = now
 }
 
-// Run does the duties until ctx ends and the last has stopped. It returns nil then.
+// Run does the duties until ctx ends and the last has stopped. It returns nil
+// then. Schedules have a loop of their own: they are late for nobody.
 func (s *Sidecar) Run(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.repeat(ctx, &s.ticker, s.ticking(), s.rewound, s.crons.none)
+	}()
+	s.repeat(ctx, &s.clock, s.duties(), s.listen, func() bool { return false })
+	<-done
+	return nil
+}
+
+// repeat does duties whenever one is due, until ctx ends. look is called before,
+// at least every second: the clock may have been set. Who is asleep needs no look.
+func (s *Sidecar) repeat(ctx context.Context, c *clock, duties []duty, look func(now time.Time), asleep func() bool) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-s.clock.poke:
+			return
+		case <-c.poke:
 		case <-timer.C:
 		}
-		s.listen(s.now())
-		s.round(ctx)
-		timer.Reset(max(0, min(s.clock.soonest().Sub(s.now()), longest)))
+		look(s.now())
+		s.round(ctx, c, duties)
+		wait := max(0, c.soonest().Sub(s.now()))
+		if !asleep() {
+			wait = min(wait, longest)
+		}
+		timer.Reset(wait)
 	}
 }
 
+// rewound notices that the clock was set back, which may change what schedules wait for.
+func (s *Sidecar) rewound(now time.Time) {
+	if back := s.ticked.Sub(now); back > 0 {
+		if s.crons.rewound(now) {
+			s.log.Warn("the clock was set back; schedules do not fire again for what they have fired for", "back", back)
+		}
+		s.ticker.wake(0, now) // what was planned was planned by another time
+	}
+	s.ticked = now
+}
+
 // round does every duty whose time has come, once.
-func (s *Sidecar) round(ctx context.Context) {
-	for i, d := range s.duties() {
+func (s *Sidecar) round(ctx context.Context, c *clock, duties []duty) {
+	for i, d := range duties {
 		now := s.now()
-		if ctx.Err() != nil || !s.clock.take(i, now, now.Add(idle)) {
+		if ctx.Err() != nil || !c.take(i, now, now.Add(idle)) {
 			continue
 		}
 		next, err := d.do(ctx, now)
@@ -103,7 +136,7 @@ func (s *Sidecar) round(ctx context.Context) {
 			next = now.Add(pause)
 		}
 		if !next.IsZero() {
-			s.clock.plan(i, next)
+			c.plan(i, next)
 		}
 	}
 }
@@ -114,12 +147,17 @@ func (s *Sidecar) sweep(ctx context.Context, now time.Time, verb func(*job.Job) 
 	var changed []*job.Job
 	err = s.store.Update(ctx, func(tx job.Tx) error {
 		changed, next = nil, time.Time{}
+		began := time.Now()
 		for _, st := range states {
 			due, err := tx.Due(st, now, slice)
 			if err != nil {
 				return err
 			}
-			for _, j := range due {
+			for i, j := range due {
+				if i%32 == 31 && time.Since(began) > share {
+					due = due[:i] // the others are due still
+					break
+				}
 				if err := verb(j); err != nil {
 					return err
 				}

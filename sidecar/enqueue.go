@@ -1,48 +1,49 @@
 package sidecar
 
 import (
-	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"time"
 
 	"github.com/outrider-jobs/outrider/job"
 )
 
 // Enqueue stores all envelopes or none; see [job.Enqueuer]. At most 10,000 at once.
 func (s *Sidecar) Enqueue(ctx context.Context, es ...job.Envelope) ([]job.Receipt, error) {
-	return s.enqueue(ctx, es, func(tx job.Tx, e job.Envelope, taken error) (*job.Job, error) {
+	return s.enqueue(ctx, es, func(tx job.Tx, e job.Envelope) (*job.Job, error) {
 		old, err := tx.Job(e.ID)
 		if err != nil {
 			return nil, err
 		}
-		if old.Type == e.Type && bytes.Equal(old.Args, e.Args) {
+		if e.SameAs(old) {
 			return old, nil
 		}
-		return nil, describe(taken, old, "job %s exists already with another type or other args; choose another id", e.ID)
+		return nil, describe(old, "job %s exists already with another type or other args; choose another id", e.ID)
 	})
 }
 
 // EnqueueNew is Enqueue for callers to whom an ID that is stored already is a
 // Duplicate whatever its content, as on the wire (contract §2.2). Nothing is stored then.
 func (s *Sidecar) EnqueueNew(ctx context.Context, es ...job.Envelope) ([]job.Receipt, error) {
-	return s.enqueue(ctx, es, func(tx job.Tx, e job.Envelope, taken error) (*job.Job, error) {
+	return s.enqueue(ctx, es, func(tx job.Tx, e job.Envelope) (*job.Job, error) {
 		old, err := tx.Job(e.ID)
 		if err != nil {
 			return nil, err
 		}
-		return nil, describe(taken, old, "job %s exists already", e.ID)
+		return nil, describe(old, "job %s exists already", e.ID)
 	})
 }
 
 // describe says which job a Duplicate met.
-func describe(taken error, old *job.Job, format string, args ...any) error {
-	e := job.Errorf(job.KindOf(taken), format, args...)
+func describe(old *job.Job, format string, args ...any) error {
+	e := job.Errorf(job.Duplicate, format, args...)
 	e.Details = map[string]any{"existing_job_id": string(old.ID), "existing_job_state": string(old.State)}
 	return e
 }
 
 // enqueue validates, asks the middleware, stores and announces. exists decides about an ID that is taken.
-func (s *Sidecar) enqueue(ctx context.Context, es []job.Envelope, exists func(job.Tx, job.Envelope, error) (*job.Job, error)) ([]job.Receipt, error) {
+func (s *Sidecar) enqueue(ctx context.Context, es []job.Envelope, exists known) ([]job.Receipt, error) {
 	if len(es) > job.MaxBatch {
 		e := job.Errorf(job.TooLarge, "%d jobs in one call, at most %d are taken", len(es), job.MaxBatch)
 		e.Details = map[string]any{"size": len(es), "max_batch_size": job.MaxBatch}
@@ -62,33 +63,166 @@ func (s *Sidecar) enqueue(ctx context.Context, es []job.Envelope, exists func(jo
 	}
 	now := s.now()
 	receipts := make([]job.Receipt, len(es))
+	var changed []*job.Job
 	err := s.store.Update(ctx, func(tx job.Tx) error {
-		for i, e := range es {
-			j := &job.Job{Envelope: e}
-			if err := j.Push(now); err != nil {
-				return at(err, i, len(es))
-			}
-			err := tx.InsertJob(j)
-			receipts[i] = job.Receipt{Job: j}
-			if job.KindOf(err) == job.Duplicate {
-				j, err = exists(tx, e, err)
-				receipts[i] = job.Receipt{Job: j, Existing: true}
-			}
+		changed = changed[:0]
+		for i := 0; i < len(es); {
+			js, err := push(es[i:], now)
 			if err != nil {
+				return at(err, i+len(js), len(es))
+			}
+			if !js[0].Keyed() {
+				n, err := insert(tx, js, exists, receipts[i:])
+				if i += n; err != nil {
+					return at(err, i, len(es))
+				}
+				continue
+			}
+			if receipts[i], err = s.insertKeyed(tx, js[0], now, exists, &changed); err != nil {
 				return at(err, i, len(es))
 			}
+			i++
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range receipts {
-		if !r.Existing {
-			s.announce(r.Job)
+	s.answer(receipts, changed)
+	return receipts, nil
+}
+
+// answer gives each receipt its job as it was committed: changed are those that
+// were stored already, or by an earlier envelope, as each change left them. Only
+// what is new can be waited for.
+func (s *Sidecar) answer(receipts []job.Receipt, changed []*job.Job) {
+	var latest map[job.ID]*job.Job
+	if len(changed) > 0 {
+		latest = map[job.ID]*job.Job{}
+	}
+	for _, j := range changed {
+		latest[j.ID] = j
+		if j.State.Terminal() {
+			s.announce(j)
 		}
 	}
-	return receipts, nil
+	for i := range receipts {
+		if j := latest[receipts[i].ID]; j != nil {
+			receipts[i].Job = j
+		}
+		if !receipts[i].Existing {
+			s.announce(receipts[i].Job)
+		}
+	}
+}
+
+// known decides about an ID that is taken: the job that answers, or an error.
+type known func(tx job.Tx, e job.Envelope) (*job.Job, error)
+
+// push makes jobs of the envelopes in front that can be stored together: those
+// without a key, or one that has one.
+func push(es []job.Envelope, now time.Time) (js []*job.Job, err error) {
+	for _, e := range es {
+		if len(js) > 0 && (e.Keyed() || js[0].Keyed()) {
+			break
+		}
+		j := &job.Job{Envelope: e}
+		if err := j.Push(now); err != nil {
+			return js, err
+		}
+		js = append(js, j)
+	}
+	return js, nil
+}
+
+// insert stores jobs whose ID is free and answers for each. It says how many it
+// has answered for; an error is about the next.
+func insert(tx job.Tx, js []*job.Job, exists known, receipts []job.Receipt) (int, error) {
+	stored, err := tx.InsertJobs(js)
+	if err != nil {
+		return 0, err
+	}
+	for i, j := range js {
+		receipts[i] = job.Receipt{Job: j}
+		if stored[i] {
+			continue
+		}
+		old, err := exists(tx, j.Envelope)
+		if err != nil {
+			return i, err
+		}
+		receipts[i] = job.Receipt{Job: old, Existing: true, Verdict: job.SameID}
+	}
+	return len(js), nil
+}
+
+// insertKeyed stores a job that names a key, if the rules of package job let it
+// beside what is stored. An ID that is taken comes first: who sends a job again
+// must not meet himself.
+func (s *Sidecar) insertKeyed(tx job.Tx, j *job.Job, now time.Time, exists known, changed *[]*job.Job) (job.Receipt, error) {
+	if j.Holds != 0 && j.Deduplication == nil && j.CustomID == "" {
+		if stored, err := tx.InsertFirst(j); stored || err != nil {
+			return job.Receipt{Job: j}, err
+		}
+	}
+	if _, err := tx.Job(j.ID); err == nil {
+		var same [1]job.Receipt
+		_, err := insert(tx, []*job.Job{j}, exists, same[:])
+		return same[0], err
+	}
+	met, err := meet(tx, j, now)
+	if err != nil {
+		return job.Receipt{}, err
+	}
+	a, err := j.Admit(now, met)
+	if j.Fingerprint != "" && s.log.Enabled(context.Background(), slog.LevelDebug) {
+		s.log.Debug("unique", "fingerprint", j.Fingerprint, "job", j.ID, "verdict", a.Verdict, "refused", err != nil)
+	}
+	if err != nil {
+		return job.Receipt{}, err
+	}
+	for _, c := range a.Changed {
+		if err := tx.UpdateJob(c); err != nil {
+			return job.Receipt{}, err
+		}
+	}
+	for _, e := range a.Events {
+		if err := tx.Tell(e); err != nil {
+			return job.Receipt{}, err
+		}
+	}
+	*changed = append(*changed, a.Changed...)
+	switch {
+	case a.Rewritten:
+		*changed = append(*changed, a.Job)
+		err = tx.RewriteJob(a.Job)
+	case !a.Existing:
+		a.Receipt.Job = j
+		err = tx.InsertJob(j)
+	}
+	return a.Receipt, err
+}
+
+// meet reads what is stored under the keys of a job, as far as it can matter.
+func meet(tx job.Tx, j *job.Job, now time.Time) (m job.Met, err error) {
+	if j.CustomID != "" {
+		if m.Custom, err = tx.Custom(j.Queue, j.CustomID); err != nil || m.Custom != nil {
+			return m, err
+		}
+	}
+	if id := j.DedupID(); id != "" {
+		if m.Owner, err = tx.DedupOwner(j.Queue, id, now); err != nil {
+			return m, err
+		}
+	}
+	if j.Fingerprint != "" {
+		var owner job.ID
+		if m.Owner != nil {
+			owner = m.Owner.ID
+		}
+		m.Twins, err = tx.Twins(j.Fingerprint, owner)
+	}
+	return m, err
 }
 
 // at adds to an error about one envelope of several which one it is.

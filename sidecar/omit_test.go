@@ -72,7 +72,7 @@ func lives(t *testing.T, s *Sidecar) (answers []*job.Job) {
 			t.Fatal(err)
 		}
 		answers = append(answers, j, failed)
-		s.round(t.Context())
+		s.Recover(t.Context())
 	}
 	read, err := s.Job(t.Context(), rs[0].ID)
 	if err != nil {

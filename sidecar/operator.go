@@ -2,6 +2,8 @@ package sidecar
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -67,6 +69,10 @@ func (s *Sidecar) Queues(ctx context.Context) ([]job.Queue, error) {
 // Events reads the event log; see [job.Operator].
 func (s *Sidecar) Events(ctx context.Context, f job.EventFilter) ([]job.Event, error) {
 	f.Limit = min(max(orElse(f.Limit, 100), 1), 1000)
+	f.Types = slices.Clone(f.Types)
+	for i, t := range f.Types {
+		f.Types[i] = strings.Replace(t, ":", ".", 1) // as asyncmq-deduplication.md spells them
+	}
 	return view(ctx, s, func(tx job.ReadTx) ([]job.Event, error) { return tx.Events(f) })
 }
 

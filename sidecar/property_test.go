@@ -35,6 +35,9 @@ const parts = 3
 func chooseSequences(t *testing.T) {
 	t.Helper()
 	asked := os.Getenv("OUTRIDER_SEQUENCES")
+	if asked == "" && raced {
+		asked = "15"
+	}
 	if asked == "" {
 		return
 	}
@@ -42,7 +45,7 @@ func chooseSequences(t *testing.T) {
 	if err != nil || n < 1 {
 		t.Fatalf("OUTRIDER_SEQUENCES is %q, want a number", asked)
 	}
-	checks := flag.Lookup("rapid.checks") // no other test of this package uses rapid
+	checks := flag.Lookup("rapid.checks") // TestKeysFollowTheModel, the other test that uses rapid, is not parallel
 	before := checks.Value.String()
 	if err := checks.Value.Set(strconv.Itoa((n + parts - 1) / parts)); err != nil {
 		t.Fatal(err)

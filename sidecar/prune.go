@@ -41,7 +41,7 @@ func (s *Sidecar) prune(ctx context.Context, now time.Time) (next time.Time, err
 			if err != nil {
 				return err
 			}
-			if err := remove(tx, old); err != nil {
+			if err := remove(tx, now, keep, old); err != nil {
 				return err
 			}
 			oldest, err := tx.NextDue(st)
@@ -67,7 +67,7 @@ func (s *Sidecar) pruneDead(tx job.Tx, now time.Time) (next time.Time, err error
 	if err != nil {
 		return next, err
 	}
-	if err := remove(tx, old); err != nil || len(old) == slice || keep >= hourly {
+	if err := remove(tx, now, s.o.Retention.kept(job.Discarded), old); err != nil || len(old) == slice || keep >= hourly {
 		if len(old) == slice {
 			next = now
 		}
@@ -89,7 +89,7 @@ func (s *Sidecar) trim(ctx context.Context, now time.Time) (next time.Time, err 
 		if err != nil {
 			return err
 		}
-		dead, err := s.trimDead(tx)
+		dead, err := s.trimDead(tx, now)
 		if events || dead {
 			next = now
 		}
@@ -101,7 +101,7 @@ func (s *Sidecar) trim(ctx context.Context, now time.Time) (next time.Time, err 
 // trimDead removes a slice of the dead letters beyond the number that is kept,
 // the oldest first. It counts them itself: the counters of the queues may be
 // those of before this commit, and would have it remove too many.
-func (s *Sidecar) trimDead(tx job.Tx) (more bool, err error) {
+func (s *Sidecar) trimDead(tx job.Tx, now time.Time) (more bool, err error) {
 	keep := int64(s.o.Retention.DeadCount)
 	if keep < 0 {
 		return false, nil
@@ -115,14 +115,35 @@ func (s *Sidecar) trimDead(tx job.Tx) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return excess > slice, remove(tx, old)
+	return excess > slice, remove(tx, now, s.o.Retention.kept(job.Discarded), old)
 }
 
-func remove(tx job.Tx, jobs []*job.Job) error {
+// remove deletes jobs whose retention is over, but for those that an open window
+// still needs: they stay until it is over, too (contract §4.21). Of jobs with one
+// key and one end only the newest decides, so that a key which is pushed for ever
+// keeps a few jobs and not all.
+func remove(tx job.Tx, now time.Time, retention time.Duration, jobs []*job.Job) error {
 	for _, j := range jobs {
-		if err := tx.DeleteJob(j.ID); err != nil {
+		needed, err := stays(tx, now, j)
+		switch {
+		case err != nil:
+		case needed:
+			j.Stay(now, retention)
+			err = tx.UpdateJob(j)
+		default:
+			err = tx.DeleteJob(j.ID)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func stays(tx job.Tx, now time.Time, j *job.Job) (bool, error) {
+	if !j.Keep.After(now) {
+		return false, nil
+	}
+	twins, err := tx.Twins(j.Fingerprint, j.ID)
+	return !j.Outlived(now, twins), err
 }

@@ -1,6 +1,9 @@
 package sidecar
 
 import (
+	"encoding/json"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -225,5 +228,117 @@ func TestPruneSoonAfterARestart(t *testing.T) {
 	w.pass(time.Minute)
 	if !w.gone(ids["dead"]) {
 		t.Error("a dead letter is still there after two minutes")
+	}
+}
+
+// always is a policy with a final state and no period.
+func always(conflict string) json.RawMessage {
+	return json.RawMessage(fmt.Sprintf(`{"on_conflict":%q,"states":["scheduled","available","pending","active","retryable","completed","cancelled","discarded"]}`, conflict))
+}
+
+// left is what is stored, the newest id first.
+func (w *world) left() (ids []job.ID) {
+	w.t.Helper()
+	page, err := w.Jobs(w.t.Context(), job.Filter{Limit: 1000})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, j := range page.Jobs {
+		ids = append(ids, j.ID)
+	}
+	return ids
+}
+
+// A key that is pushed for ever keeps those jobs that decide: the newest of each end.
+func TestPruneLeavesTheNewestOfAKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Retention{Completed: time.Hour, Cancelled: time.Hour, Discarded: time.Hour, Dead: time.Hour})
+	newest := map[job.State]job.ID{}
+	ends := map[string]job.ID{}
+	for i := range 100 {
+		j := w.push(func(e *job.Envelope) { e.Unique = always("replace") })
+		if before := ends["live"]; before != "" {
+			newest[w.read(before).State] = before
+		}
+		if ends["live"] = j.ID; i%2 == 0 {
+			w.ack(w.take("w", 0))
+			newest[job.Completed], ends["live"] = j.ID, ""
+		}
+		w.set(w.time().Add(time.Minute))
+	}
+	want := []job.ID{ends["live"], newest[job.Cancelled], newest[job.Completed]}
+	slices.Sort(want)
+	slices.Reverse(want)
+	days := 1000
+	if raced {
+		days = 150
+	}
+	for range days {
+		w.pass(day)
+	}
+	if got := w.left(); !slices.Equal(got, want) {
+		t.Errorf("left are %d: %v; want %v", len(got), got, want)
+	}
+	for state, id := range newest {
+		_, err := w.Enqueue(t.Context(), job.Envelope{Type: "email.send", Queue: mail, Args: json.RawMessage(`[]`),
+			Unique: json.RawMessage(fmt.Sprintf(`{"states":[%q]}`, state))})
+		if job.KindOf(err) != job.Duplicate || err.(*job.Error).Details["existing_job_id"] != string(id) {
+			t.Errorf("%s: %v, want a Duplicate of %s", state, err, id)
+		}
+	}
+}
+
+// What decides stays although a newer one goes, whose own policy has no final state.
+func TestPruneDoesNotTrustWhoGoesFirst(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Retention{Completed: time.Hour})
+	old := w.push(func(e *job.Envelope) { e.Unique = always("ignore") })
+	w.ack(w.take("w", 0))
+	w.push(func(e *job.Envelope) { e.Unique = json.RawMessage(`{}`) })
+	w.ack(w.take("w", 0))
+	w.pass(day)
+	w.pass(40 * day)
+	if got := w.left(); !slices.Equal(got, []job.ID{old.ID}) {
+		t.Errorf("left are %v, want %s", got, old.ID)
+	}
+}
+
+// A job whose keys were taken off goes when its retention is over, not when they would have ended.
+func TestPruneAfterARelease(t *testing.T) {
+	t.Parallel()
+	for name, release := range map[string]func(*world, *job.Job) error{
+		"deduplication": func(w *world, j *job.Job) error {
+			_, err := w.ReleaseDedup(w.t.Context(), j.Queue, "d")
+			return err
+		},
+		"unique": func(w *world, j *job.Job) error {
+			_, err := w.ReleaseKey(w.t.Context(), j.Fingerprint)
+			return err
+		},
+	} {
+		for _, early := range []bool{true, false} {
+			w := newWorld(t, Retention{Completed: time.Hour})
+			j := w.push(func(e *job.Envelope) {
+				if e.Unique = json.RawMessage(`{}`); name == "unique" {
+					e.Unique = always("reject")
+				} else {
+					e.Deduplication = json.RawMessage(`{"id":"d","ttl":7776000}`)
+				}
+			})
+			w.ack(w.take("w", 0))
+			if !early { // Stay has put it off
+				w.pass(10 * day)
+			}
+			if w.gone(j.ID) {
+				t.Fatalf("%s: gone before the release", name)
+			}
+			if err := release(w, j); err != nil {
+				t.Fatal(err)
+			}
+			w.pass(2 * time.Hour)
+			if !w.gone(j.ID) {
+				t.Errorf("%s, early %v: still there", name, early)
+			}
+		}
 	}
 }

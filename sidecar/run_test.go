@@ -94,7 +94,7 @@ func TestHerd(t *testing.T) {
 	}
 	w.set(genesis.Add(time.Hour))
 	for rounds, seen := 1, int64(0); ; rounds++ {
-		w.round(t.Context())
+		w.Recover(t.Context())
 		q, err := w.Queue(t.Context(), mail)
 		if err != nil {
 			t.Fatal(err)
@@ -145,7 +145,7 @@ func TestHerdLetsCallsThrough(t *testing.T) {
 	turns := 0
 	for left := int64(1); left > 0; {
 		before := between.Load()
-		w.round(t.Context())
+		w.Recover(t.Context())
 		if between.Load() > before {
 			turns++
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/job/servicetest"
@@ -33,15 +34,20 @@ func openStore(t *testing.T) *sqlitestore.Store {
 // runDuties runs a sidecar until the test is over.
 func runDuties(t *testing.T, s *sidecar.Sidecar) {
 	t.Helper()
+	t.Cleanup(startDuties(t, s))
+}
+
+// startDuties runs a sidecar until end is called.
+func startDuties(t *testing.T, s *sidecar.Sidecar) (end func()) {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
-	t.Cleanup(func() {
+	return func() {
 		stop()
 		if err := <-ended; err != nil {
 			t.Errorf("run: %v", err)
 		}
-	})
+	}
 }
 
 func TestService(t *testing.T) {
@@ -49,5 +55,15 @@ func TestService(t *testing.T) {
 		s := sidecar.New(openStore(t), sidecar.Options{})
 		runDuties(t, s)
 		return s
+	})
+}
+
+func TestServiceInTime(t *testing.T) {
+	servicetest.RunTimed(t, func(t *testing.T) servicetest.Start {
+		store := openStore(t)
+		return func(now func() time.Time) (job.Service, func()) {
+			s := sidecar.New(store, sidecar.Options{Now: now})
+			return s, startDuties(t, s)
+		}
 	})
 }

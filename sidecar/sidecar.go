@@ -20,6 +20,7 @@ type Options struct {
 	Visibility time.Duration // length of a reservation nobody chose; 0 is 30 minutes
 	Retention  Retention     // how long finished jobs stay
 	Backtraces Backtraces    // what becomes of backtraces; empty is kept
+	Ticks      Ticks         // where the servers of one app agree whose a tick is; nil: this one fires all of its schedules
 	Middleware *Chain        // runs around every PUSH; nil is none. It may be changed while the sidecar works
 
 	Now   func() time.Time // the clock; nil is time.Now
@@ -54,6 +55,11 @@ type Sidecar struct {
 
 	looked time.Time // when Run last looked at the clock; its goroutine's alone
 	spare  time.Time // until when nobody loses a job; likewise
+
+	crons     timetable
+	cronVerbs sync.Mutex // held while a schedule is changed, or its tick stored
+	ticker    clock      // of the loop that fires schedules
+	ticked    time.Time  // when that loop last looked at the clock; its goroutine's alone
 }
 
 var _ job.Service = (*Sidecar)(nil)
@@ -90,7 +96,9 @@ func New(store job.Store, o Options) *Sidecar {
 	}
 	s := &Sidecar{store: store, o: o, log: o.Log, quiet: make(chan struct{})}
 	s.started = s.now()
+	s.ticked = s.started
 	s.clock.init(len(s.duties()))
+	s.ticker.init(len(s.ticking()))
 	return s
 }
 
@@ -122,7 +130,12 @@ func (s *Sidecar) Quiet() { s.hush.Do(func() { close(s.quiet) }) }
 
 // Recover does once what has come due while no server was running: a server
 // calls it before it answers its first request (contract §4.6).
-func (s *Sidecar) Recover(ctx context.Context) { s.round(ctx) }
+func (s *Sidecar) Recover(ctx context.Context) {
+	s.round(ctx, &s.clock, s.duties())
+	if s.o.Ticks == nil { // which may wait for a database
+		s.round(ctx, &s.ticker, s.ticking())
+	}
+}
 
 // change is every verb on one job: read, rule, write, in one transaction. Who
 // waits for the job is told after the commit.
@@ -154,6 +167,9 @@ func (s *Sidecar) announce(jobs ...*job.Job) {
 			s.bell.ring(j.Queue, 1)
 		}
 		if j.State.Terminal() {
+			if s.crons.end(j.ID) {
+				s.ticker.wake(0, s.now())
+			}
 			if at, soon := s.o.Retention.pruneAt(j); soon {
 				s.clock.wake(dutyPrune, at)
 			}

@@ -82,7 +82,7 @@ func (w *world) set(t time.Time) {
 func (w *world) settle() {
 	w.t.Helper()
 	for range 1000 {
-		w.round(w.t.Context())
+		w.Recover(w.t.Context())
 		if w.clock.soonest().After(w.time()) {
 			return
 		}

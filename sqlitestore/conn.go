@@ -43,6 +43,8 @@ func pragmas(readOnly bool) []pragma {
 		{"trusted_schema", "0", "0"},
 		{"temp_store", "2", "2"},
 		{"cache_size", "-16000", "-16000"},
+		// The checkpointer comes much earlier. This is the bound should it fail.
+		{"wal_autocheckpoint", "32000", "32000"},
 	}
 	if readOnly {
 		ps = append(ps, pragma{"query_only", "1", "1"})

@@ -33,14 +33,22 @@ func TestPlans(t *testing.T) {
 	var b strings.Builder
 	dead := conditions(job.Filter{Dead: true, Queue: "q"})
 	byQueue := conditions(job.Filter{Queue: "q"})
+	claims := job.Filter{Holding: true, Queue: "q", Type: "a.*", States: job.States[:2]}
+	holding := conditions(claims)
 	for _, q := range []struct{ name, sql string }{
-		{"insertJob", insertJob}, {"insertPlain", insertPlain}, {"updateJob", updateJob}, {"deleteJob", deleteJob}, {"jobByID", jobByID},
+		{"insertJob", insertJob}, {"insertPlain", insertPlain}, {"insertFirst", insertFirst}, {"insertFirstPlain", insertFirstPlain},
+		{"updateJob", updateJob}, {"updateKeyed", updateKeyed}, {"rewriteJob", rewriteJob}, {"heldKey", heldKey}, {"pastKey", pastKey},
+		{"dedupKey", dedupKey}, {"customID", customID}, {"deleteJob", deleteJob}, {"jobByID", jobByID},
 		{"availableIDs", availableIDs}, {"dueIDs", dueIDs}, {"nextDue", nextDue}, {"heldJobs", heldJobs},
 		{"deadStats", deadStats}, {"list", "SELECT id FROM jobs" + byQueue.String() + " ORDER BY id DESC LIMIT ?"},
 		{"list dead", "SELECT id FROM jobs" + dead.String() + " ORDER BY finished_at DESC, id DESC LIMIT ?"},
+		{"list holding", "SELECT " + jobColumns + from(claims) + holding.String() + " ORDER BY id DESC LIMIT ?"},
+		{"count holding", "SELECT count(*)" + from(job.Filter{Holding: true}) + " WHERE holds > 0"},
 		{"allQueues", allQueues}, {"queueByName", queueByName}, {"putQueue", putQueue}, {"putWorker", putWorker},
 		{"putMark", putMark}, {"putEvents", putEvents}, {"eventChunks", eventChunks}, {"pruneEvents", pruneEvents},
 		{"toldOf", toldOf}, {"eventChunk", eventChunk}, {"oldest dead", "SELECT id FROM jobs" + dead.String() + oldestDead},
+		{"cronByName", cronByName}, {"allCrons", allCrons}, {"putCron", putCron}, {"stepCron", stepCron}, {"deleteCron", deleteCron},
+		{"notKeyed", notKeyed}, {"giveKey", giveKey},
 	} {
 		fmt.Fprintf(&b, "%s\n", q.name)
 		for _, line := range plan(t, s, q.sql) {
@@ -148,13 +156,13 @@ func TestSchema(t *testing.T) {
 	if got := read(s.w.conn); got != want || !strings.Contains(got, "jobs_claim") {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	for _, name := range []string{"jobs", "queues", "workers", "events", "marks"} {
+	for _, name := range []string{"jobs", "queues", "workers", "events", "marks", "crons"} {
 		if !strings.Contains(want, "table "+name+" ") {
 			t.Errorf("no table %s", name)
 		}
 	}
-	if n := strings.Count(want, "STRICT"); n != 5 {
-		t.Errorf("%d of 5 tables are STRICT", n)
+	if n := strings.Count(want, "STRICT"); n != 6 {
+		t.Errorf("%d of 6 tables are STRICT", n)
 	}
 }
 
@@ -212,5 +220,45 @@ func TestSQLiteIsNewEnough(t *testing.T) {
 	}
 	if want := "modernc.org/libc " + strings.TrimSpace(string(ours)) + "\n"; !strings.Contains(string(theirs), want) {
 		t.Errorf("the driver's go.mod does not name the libc that is built in: %s", want)
+	}
+}
+
+// A call that fails after it has written is undone alone, and its neighbours run
+// again; one that fails before costs nobody a second run.
+func TestASpoiltPassIsMadeAgain(t *testing.T) {
+	s := opened(t)
+	for _, writes := range []bool{false, true} {
+		runs, calls := map[string]int{}, []*call{}
+		for _, name := range []string{"before", "failing", "behind"} {
+			calls = append(calls, &call{ctx: t.Context(), done: make(chan error, 1), fn: func(tx job.Tx) error {
+				runs[name]++
+				if name != "failing" || writes {
+					if err := tx.PutWorker(job.WorkerInfo{ID: name}); err != nil {
+						return err
+					}
+				}
+				if name == "failing" {
+					return job.Errorf(job.Conflict, "it does not work out")
+				}
+				return nil
+			}})
+		}
+		if n, err := s.w.commit(calls); n != 3 || err != nil {
+			t.Fatalf("commit: %d, %v", n, err)
+		}
+		again := 1
+		if writes {
+			again = 2
+		}
+		if runs["before"] != again || runs["failing"] != again || runs["behind"] != 1 {
+			t.Errorf("it writes %v: runs %v", writes, runs)
+		}
+		if calls[0].err != nil || calls[2].err != nil || job.KindOf(calls[1].err) != job.Conflict {
+			t.Errorf("answers %v, %v, %v", calls[0].err, calls[1].err, calls[2].err)
+		}
+		var ids []string
+		if err := s.readers.Select(&ids, "SELECT id FROM workers ORDER BY id"); err != nil || len(ids) != 2 || ids[0] != "before" || ids[1] != "behind" {
+			t.Errorf("stored %v, %v", ids, err)
+		}
 	}
 }

@@ -2,7 +2,9 @@ package sqlitestore
 
 import (
 	"database/sql/driver"
+	"encoding/hex"
 	"encoding/json"
+	"math"
 	"time"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -11,29 +13,11 @@ import (
 // jobColumns is the one list of the columns of a job, in the order of schema.sql;
 // envelopeArgs, statusArgs and jobFrom follow it.
 const (
-	envelopeColumns = `id, type, queue, args, meta, priority, scheduled_at, expires_at, timeout_ms, visibility_ms, retry, max_attempts, uniq, extra, created_at`
+	envelopeColumns = `id, type, queue, args, meta, priority, scheduled_at, expires_at, timeout_ms, visibility_ms, retry, max_attempts, uniq, dedup, custom_id, extra, created_at`
 	statusColumns   = `state, attempt, releases, seq, due_at, enqueued_at, started_at, activated_at, finished_at, next_retry_at, retry_delay, lease_token, lease_worker, lease_ms, lease_until, lost, dead, result, error, errors, told`
-	jobColumns      = envelopeColumns + `, ` + statusColumns
+	keyColumns      = `fingerprint, holds, dedup_key, dedup_until, keep_until, rewritten_at`
+	jobColumns      = envelopeColumns + `, ` + statusColumns + `, ` + keyColumns
 )
-
-const insertJob = `INSERT INTO jobs (` + jobColumns + `)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (id) DO NOTHING`
-
-// insertPlain is insertJob for a job that has just entered its queue and asks for
-// nothing special, as most do: what is not named is NULL. Binding the twenty
-// NULLs would cost a fifth of the insert.
-const insertPlain = `INSERT INTO jobs (id, type, queue, args, meta, priority, max_attempts, extra, created_at, state, attempt, releases, seq, enqueued_at, dead, told)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'available', 0, 0, ?, ?, 0, ?)
-ON CONFLICT (id) DO NOTHING`
-
-// plain reports whether insertPlain writes all there is of a job.
-func plain(j *job.Job) bool {
-	return j.State == job.Available && j.Attempt == 0 && j.Releases == 0 && j.DueAt.IsZero() &&
-		j.ScheduledAt.IsZero() && j.ExpiresAt.IsZero() && j.Timeout == 0 && j.Visibility == 0 &&
-		j.Retry == nil && j.Unique == nil && j.RetryDelay == 0 && j.Lost == nil && j.Errors == nil && j.Error == nil &&
-		j.StartedAt.IsZero() && j.ActivatedAt.IsZero()
-}
 
 // updateJob names the state it expects: the row of another transition is never overwritten.
 const updateJob = `UPDATE jobs SET
@@ -42,6 +26,16 @@ const updateJob = `UPDATE jobs SET
   lease_until = ?, lost = ?, dead = ?, result = ?, error = ?, errors = ?, told = ?
 WHERE id = ? AND state = ?`
 
+// updateKeyed is updateJob for a job that has, or had, a key.
+const updateKeyed = `UPDATE jobs SET
+  state = ?, attempt = ?, releases = ?, seq = ?, due_at = ?, enqueued_at = ?, started_at = ?, activated_at = ?,
+  finished_at = ?, next_retry_at = ?, retry_delay = ?, lease_token = ?, lease_worker = ?, lease_ms = ?,
+  lease_until = ?, lost = ?, dead = ?, result = ?, error = ?, errors = ?, told = ?,
+  fingerprint = ?, holds = ?, dedup_key = ?, dedup_until = ?, keep_until = ?, rewritten_at = ?
+WHERE id = ? AND state = ?`
+
+const rewriteJob = `UPDATE jobs SET args = ?, meta = ? WHERE id = ?`
+
 const deleteJob = `DELETE FROM jobs WHERE id = ?`
 
 const jobByID = `SELECT ` + jobColumns + ` FROM jobs WHERE id = ?`
@@ -49,8 +43,45 @@ const jobByID = `SELECT ` + jobColumns + ` FROM jobs WHERE id = ?`
 func envelopeArgs(args []driver.Value, j *job.Job) []driver.Value {
 	return append(args, string(j.ID), j.Type, j.Queue, string(j.Args), text(j.Meta), int64(j.Priority),
 		millis(j.ScheduledAt), millis(j.ExpiresAt), span(j.Timeout), span(j.Visibility), text(j.Retry),
-		int64(j.MaxAttempts), text(j.Unique), text(j.Extra), j.CreatedAt.UnixMilli())
+		int64(j.MaxAttempts), text(j.Unique), text(j.Deduplication), text(j.CustomID), text(j.Extra), j.CreatedAt.UnixMilli())
 }
+
+// endless stands for a deduplication key that only the end of its job frees.
+const endless = math.MaxInt64
+
+func keyArgs(args []driver.Value, j *job.Job) []driver.Value {
+	var holds, until driver.Value
+	if j.Fingerprint != "" {
+		holds = int64(j.Holds)
+	}
+	if j.Deduplication != nil {
+		switch {
+		case j.DedupFreed:
+			until = int64(0)
+		case j.DedupUntil.IsZero():
+			until = int64(endless)
+		default:
+			until = j.DedupUntil.UnixMilli()
+		}
+	}
+	key, _ := j.DedupKey()
+	return append(args, blob(j.Fingerprint), holds, text(key), until, millis(j.Keep), millis(j.RewrittenAt))
+}
+
+// blob is a hexadecimal text as it is stored, NULL for none.
+func blob(s string) driver.Value {
+	if s == "" {
+		return nil
+	}
+	b, err := hex.DecodeString(s)
+	if err != nil {
+		return []byte(s) // no key that package job has made; nothing is found under it
+	}
+	return b
+}
+
+// keyed reports whether a job has, or had, a key to save.
+func keyed(j *job.Job) bool { return j.Unique != nil || j.Deduplication != nil }
 
 func statusArgs(args []driver.Value, j *job.Job) []driver.Value {
 	var lost driver.Value
@@ -115,7 +146,7 @@ func jobFrom[V any](values []V) (*job.Job, error) {
 	j.ScheduledAt, j.ExpiresAt = r.time(), r.time()
 	j.Timeout, j.Visibility = r.span(), r.span()
 	j.Retry, j.MaxAttempts = r.raw(), int(r.int())
-	j.Unique, j.Extra = r.raw(), r.raw()
+	j.Unique, j.Deduplication, j.CustomID, j.Extra = r.raw(), r.raw(), r.str(), r.raw()
 	j.CreatedAt = r.time()
 	j.State = job.State(r.str())
 	j.Attempt, j.Releases, j.Seq = int(r.int()), int(r.int()), r.int()
@@ -130,6 +161,16 @@ func jobFrom[V any](values []V) (*job.Job, error) {
 	}
 	j.Dead = r.int() == 1
 	j.Result, j.Error, j.Errors, j.Told = r.raw(), r.raw(), r.raw(), r.int()
+	fingerprint, _ := r.next().([]byte)
+	j.Fingerprint, j.Holds = hex.EncodeToString(fingerprint), job.StateSet(r.int())
+	r.str() // dedup_key follows from the rest
+	if until, ok := r.next().(int64); ok {
+		j.DedupFreed = until == 0
+		if until != 0 && until != endless {
+			j.DedupUntil = time.UnixMilli(until).UTC()
+		}
+	}
+	j.Keep, j.RewrittenAt = r.time(), r.time()
 	return j, nil
 }
 
@@ -174,39 +215,6 @@ func (t *tx) place(j *job.Job) {
 	}
 }
 
-// InsertJob stores a new job.
-func (t *tx) InsertJob(j *job.Job) error {
-	t.place(j)
-	quiet := len(t.call.events)
-	j.Told = t.note(j, 0)
-	insert := t.w.st.insert
-	if plain(j) {
-		insert = t.w.st.insertPlain
-		t.args = append(t.args[:0], string(j.ID), j.Type, j.Queue, string(j.Args), text(j.Meta), int64(j.Priority),
-			int64(j.MaxAttempts), text(j.Extra), j.CreatedAt.UnixMilli(), j.Seq, millis(j.EnqueuedAt), j.Told)
-	} else {
-		t.args = statusArgs(envelopeArgs(t.args[:0], j), j)
-	}
-	n, err := insert.exec(t.args...)
-	if err != nil {
-		return t.fail("insert job", err)
-	}
-	if n == 0 {
-		t.call.events = t.call.events[:quiet]
-		e := job.Errorf(job.Duplicate, "job %s exists already", j.ID)
-		e.Details = map[string]any{"existing_job_id": string(j.ID)}
-		return e
-	}
-	t.count(j, 1)
-	if q := t.w.queues[j.Queue]; j.State != job.Available || q == nil || q.Available < shallow {
-		t.call.jobs[j.ID] = j.Clone() // it will be asked for soon
-	}
-	return nil
-}
-
-// shallow is how many jobs may wait in a queue for a new one still to be worth remembering.
-const shallow = 1000
-
 // UpdateJob saves a job's Status.
 func (t *tx) UpdateJob(j *job.Job) error {
 	was := t.call.jobs[j.ID]
@@ -215,8 +223,14 @@ func (t *tx) UpdateJob(j *job.Job) error {
 	}
 	t.place(j)
 	j.Told = t.note(j, was.Told)
-	t.args = append(statusArgs(t.args[:0], j), string(j.ID), string(was.State))
-	n, err := t.w.st.update.exec(t.args...)
+	update := t.w.st.update
+	t.args = statusArgs(t.args[:0], j)
+	if keyed(j) {
+		update, t.args = t.w.st.updateKeyed, keyArgs(t.args, j)
+	}
+	t.args = append(t.args, string(j.ID), string(was.State))
+	t.wrote = true
+	n, err := update.exec(t.args...)
 	if err != nil {
 		return t.fail("update job", err)
 	}
@@ -229,12 +243,22 @@ func (t *tx) UpdateJob(j *job.Job) error {
 	return nil
 }
 
+// RewriteJob saves a job's Status, Args and Meta.
+func (t *tx) RewriteJob(j *job.Job) error {
+	t.wrote = true
+	if _, err := t.w.st.rewrite.exec(string(j.Args), text(j.Meta), string(j.ID)); err != nil {
+		return t.fail("rewrite job", err)
+	}
+	return t.UpdateJob(j)
+}
+
 // DeleteJob removes a job for good.
 func (t *tx) DeleteJob(id job.ID) error {
 	j, err := t.Job(id)
 	if err != nil {
 		return err
 	}
+	t.wrote = true
 	if _, err := t.w.st.remove.exec(string(id)); err != nil {
 		return t.fail("delete job", err)
 	}

@@ -3,6 +3,7 @@ package sqlitestore
 import (
 	"database/sql/driver"
 	"fmt"
+	"log/slog"
 	"strconv"
 
 	outrider "github.com/outrider-jobs/outrider"
@@ -12,11 +13,12 @@ import (
 // Whose a file is, and of which age, stands in its header.
 const (
 	applicationID = 0x4f555452 // "OUTR"
-	version       = 1          // of schema.sql
+	version       = 2          // of schema.sql
 )
 
-// migrate makes the schema in an empty file and checks it in another.
-func migrate(conn driver.Conn, path string) error {
+// migrate makes the schema in an empty file, brings it up to date in an older
+// one, and checks it in another.
+func migrate(conn driver.Conn, path string, log *slog.Logger) error {
 	app, err := number(conn, "PRAGMA application_id")
 	if err != nil {
 		return err
@@ -32,7 +34,14 @@ func migrate(conn driver.Conn, path string) error {
 	if app == 0 && v == 0 && tables == 0 {
 		return build(conn)
 	}
-	return judge(path, app, v)
+	if err := judge(path, app, v); err != nil || v == version {
+		return err
+	}
+	if err := upgrade(conn, path); err != nil {
+		return err
+	}
+	log.Info("the database was brought to the schema of this outrider; an older one cannot use it any more", "path", path, "from", v, "to", version)
+	return nil
 }
 
 // judge says whether a file with this header is a store that this program can use.
@@ -42,8 +51,8 @@ func judge(path string, app, v int64) error {
 		return job.Errorf(job.Unavailable, "%s is a SQLite database of another program (application_id %#x); choose another file with --db, this one was not changed", path, app)
 	case v > version:
 		return job.Errorf(job.Unavailable, "%s has schema %d, this outrider knows %d; start a newer outrider or restore the backup from before the upgrade, the file was not changed", path, v, version)
-	case v < version:
-		return job.Errorf(job.Unavailable, "%s has schema %d, which no released outrider wrote; restore a backup", path, v)
+	case v < oldest:
+		return job.Errorf(job.Unavailable, "%s has schema %d, so it was written by a build of outrider from before the first release, this one reads schema %d to %d; start with a new file with --db, this one was not changed", path, v, oldest, version)
 	}
 	return nil
 }

@@ -85,6 +85,9 @@ func conditions(f job.Filter) where {
 		at = "finished_at"
 		w.and("dead = 1")
 	}
+	if f.Holding {
+		w.and("holds > 0")
+	}
 	if len(f.States) > 0 {
 		marks := strings.TrimSuffix(strings.Repeat("?, ", len(f.States)), ", ")
 		args := make([]any, len(f.States))
@@ -113,10 +116,19 @@ func conditions(f job.Filter) where {
 	return w
 }
 
+// from is the table of a list. The planner would look for who holds a key among
+// all jobs, as their ids come in the order of the list.
+func from(f job.Filter) string {
+	if f.Holding {
+		return " FROM jobs INDEXED BY jobs_held"
+	}
+	return " FROM jobs"
+}
+
 // Jobs reads one page of a list.
 func (r reader) Jobs(f job.Filter) (page job.Page, err error) {
 	w := conditions(f)
-	if err := sqlx.Get(r.q, &page.Total, "SELECT count(*) FROM jobs"+w.String(), w.args...); err != nil {
+	if err := sqlx.Get(r.q, &page.Total, "SELECT count(*)"+from(f)+w.String(), w.args...); err != nil {
 		return page, translate("count jobs", err)
 	}
 	order := " ORDER BY id DESC"
@@ -138,7 +150,7 @@ func (r reader) Jobs(f job.Filter) (page job.Page, err error) {
 		}
 	}
 	args := append(w.args, f.Limit+1, f.Offset)
-	page.Jobs, err = r.jobs("SELECT "+jobColumns+" FROM jobs"+w.String()+order+" LIMIT ? OFFSET ?", args...)
+	page.Jobs, err = r.jobs("SELECT "+jobColumns+from(f)+w.String()+order+" LIMIT ? OFFSET ?", args...)
 	if err != nil {
 		return page, translate("list jobs", err)
 	}

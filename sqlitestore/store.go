@@ -27,8 +27,12 @@ type Store struct {
 	w       *writer
 	readers *sqlx.DB
 
-	mu     sync.RWMutex // held for reading while a call is handed to the writer
-	closed bool
+	checkpoints *checkpointer
+
+	mu       sync.RWMutex // held for reading while a call is handed to the writer
+	closed   bool
+	identity int64
+	fresh    bool // this Open has made the file
 }
 
 var _ job.Store = (*Store)(nil)
@@ -79,7 +83,10 @@ func (s *Store) start(ctx context.Context, o Options) error {
 		return err
 	}
 	s.w.tx = &tx{w: s.w, reader: reader{q: s.w.cold}, call: changes{jobs: map[job.ID]*job.Job{}}}
-	if err := migrate(conn, s.path); err != nil {
+	if err := migrate(conn, s.path, o.Log); err != nil {
+		return err
+	}
+	if err := s.name(); err != nil {
 		return err
 	}
 	if err := s.w.prepare(); err != nil {
@@ -96,6 +103,9 @@ func (s *Store) start(ctx context.Context, o Options) error {
 	s.readers.SetMaxOpenConns(8)
 	s.readers.SetMaxIdleConns(4)
 	if err := s.readers.PingContext(ctx); err != nil {
+		return err
+	}
+	if err := s.startCheckpointer(ctx, rw, o.Log); err != nil {
 		return err
 	}
 	go s.w.run()
@@ -195,6 +205,9 @@ func (s *Store) release() error {
 		if err != nil && first == nil {
 			first = err
 		}
+	}
+	if s.checkpoints != nil {
+		keep(s.checkpoints.stop())
 	}
 	if s.readers != nil {
 		keep(s.readers.Close())

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -20,7 +21,8 @@ import (
 //
 //   - one goroutine owns the connection, the statements and the counters;
 //   - a group is the call that came and all that were waiting behind it, never more patience than that;
-//   - each call runs in a savepoint, so one that fails leaves its neighbours alone;
+//   - one that fails leaves its neighbours alone: if it has written, the group is
+//     undone and runs again, each call in a savepoint;
 //   - nobody is answered before COMMIT, the refused neither: a refusal may rest
 //     on a neighbour's row that the commit then loses.
 
@@ -53,8 +55,12 @@ type writer struct {
 	path   string
 	file   fs.FileInfo // as it was opened
 	looked time.Time   // when the file was last seen
+	spoilt bool        // the pass that is running must be undone, and made again with care
+	finish atomic.Bool // the log is nearly in the file: move the rest, so that it begins anew
 	undone error       // why SQLite has rolled the running transaction back by itself
 	broken error       // why nothing can be written any more
+
+	committed func() // is told of every commit
 }
 
 // run serves calls until the channel is closed and empty.
@@ -92,6 +98,19 @@ func (w *writer) run() {
 // commit runs calls in one transaction until all are done or the turn is over,
 // and says how many ran. An error is the answer to all of them.
 func (w *writer) commit(calls []*call) (n int, err error) {
+	if n, err = w.pass(calls, false); w.spoilt {
+		w.spoilt = false
+		n, err = w.pass(calls, true)
+	}
+	return n, err
+}
+
+// pass is one attempt at commit. Without care the calls run as they are: a
+// savepoint costs each of them a fifth, as SQLite copies every page that changes
+// inside one. Then one that fails after it has written spoils the pass, which is
+// undone, and the next is made with care. One that fails before it has written
+// spoils nothing.
+func (w *writer) pass(calls []*call, careful bool) (n int, err error) {
 	if w.present(); w.broken != nil {
 		return len(calls), w.broken
 	}
@@ -100,16 +119,25 @@ func (w *writer) commit(calls []*call) (n int, err error) {
 	}
 	tx := w.tx
 	tx.reset()
+	tx.calls = len(calls)
 	start := time.Now()
 	for _, c := range calls {
 		if n > 0 && time.Since(start) > maxTurn {
 			break
 		}
 		n++
-		c.err = w.try(tx, c)
-		if w.broken != nil || w.undone != nil {
+		c.err = w.try(tx, c, careful)
+		if w.broken != nil || w.undone != nil || w.spoilt {
 			break
 		}
+	}
+	if w.spoilt {
+		w.cache.reset() // it may hold what is undone now
+		if _, err := w.st.rollback.exec(); err != nil {
+			w.spoilt = false
+			return n, w.doubt(err)
+		}
+		return n, nil
 	}
 	if err = w.broken; err == nil {
 		err, w.undone = w.undone, nil
@@ -122,9 +150,20 @@ func (w *writer) commit(calls []*call) (n int, err error) {
 	}
 	if err == nil {
 		w.shrink(tx.gone)
+		w.tidy()
 		return n, nil
 	}
 	return n, w.abandon(err)
+}
+
+// tidy does what is left to the writer of the log.
+func (w *writer) tidy() {
+	w.committed()
+	if w.finish.CompareAndSwap(true, false) {
+		if _, _, err := checkpoint(w.conn, "PASSIVE"); err != nil {
+			w.log.Debug("the rest of the log could not be moved into the database file", "error", err) // the checkpointer tells
+		}
+	}
 }
 
 // shrink gives pages back to the file system, some at a time, where many jobs
@@ -169,21 +208,26 @@ func (w *writer) abandon(err error) error {
 	return translate("write", err)
 }
 
-// try runs one call in its savepoint.
-func (w *writer) try(tx *tx, c *call) error {
+// try runs one call, with care in a savepoint.
+func (w *writer) try(tx *tx, c *call, careful bool) error {
 	if err := c.ctx.Err(); err != nil {
 		return job.Errorf(job.Unavailable, "the caller left before its turn came, nothing was done: %w", err)
 	}
-	if _, err := w.st.savepoint.exec(); err != nil {
-		return w.doubt(err)
+	if careful {
+		if _, err := w.st.savepoint.exec(); err != nil {
+			return w.doubt(err)
+		}
 	}
+	tx.wrote = false
 	err := protect(tx, c.fn)
 	if err == nil {
 		err = tx.failed
 	}
 	if err == nil {
-		if _, err := w.st.release.exec(); err != nil {
-			return w.doubt(err)
+		if careful {
+			if _, err := w.st.release.exec(); err != nil {
+				return w.doubt(err)
+			}
 		}
 		tx.keep()
 		return nil
@@ -196,6 +240,10 @@ func (w *writer) try(tx *tx, c *call) error {
 	if rolledBack(cause) {
 		w.undone = cause
 		return translate("update", cause)
+	}
+	if !careful {
+		w.spoilt = tx.wrote || cause != nil
+		return translate("update", err)
 	}
 	if _, rerr := w.st.rollbackTo.exec(); rerr != nil {
 		return w.doubt(rerr)
@@ -228,9 +276,13 @@ func protect(tx *tx, fn func(job.Tx) error) (err error) {
 // statements are prepared once, on the writer's connection.
 type statements struct {
 	begin, commit, rollback, savepoint, release, rollbackTo *stmt
-	insert, insertPlain, update, remove                     *stmt
+	insert, insertPlain, insertFirst, insertFirstPlain      *stmt
+	insertTogether, removeSeq                               *stmt
+	update, updateKeyed, rewrite, remove                    *stmt
 	byID, available, due, nextDue                           *stmt
+	heldKey, pastKey, dedupKey, customID                    *stmt
 	putQueue, putMark, putEvents                            *stmt
+	cronByName, stepCron                                    *stmt
 }
 
 func (w *writer) prepare() error {
@@ -240,9 +292,14 @@ func (w *writer) prepare() error {
 	}{
 		{&w.st.begin, "BEGIN IMMEDIATE"}, {&w.st.commit, "COMMIT"}, {&w.st.rollback, "ROLLBACK"},
 		{&w.st.savepoint, "SAVEPOINT one"}, {&w.st.release, "RELEASE one"}, {&w.st.rollbackTo, "ROLLBACK TO one"},
-		{&w.st.insert, insertJob}, {&w.st.insertPlain, insertPlain}, {&w.st.update, updateJob}, {&w.st.remove, deleteJob}, {&w.st.byID, jobByID},
+		{&w.st.insert, insertJob}, {&w.st.insertPlain, insertPlain}, {&w.st.insertFirst, insertFirst}, {&w.st.insertFirstPlain, insertFirstPlain},
+		{&w.st.insertTogether, insertTogether}, {&w.st.removeSeq, deleteSeq},
+		{&w.st.update, updateJob}, {&w.st.updateKeyed, updateKeyed}, {&w.st.rewrite, rewriteJob},
+		{&w.st.remove, deleteJob}, {&w.st.byID, jobByID},
+		{&w.st.heldKey, heldKey}, {&w.st.pastKey, pastKey}, {&w.st.dedupKey, dedupKey}, {&w.st.customID, customID},
 		{&w.st.available, availableIDs}, {&w.st.due, dueIDs}, {&w.st.nextDue, nextDue},
 		{&w.st.putQueue, putQueue}, {&w.st.putMark, putMark}, {&w.st.putEvents, putEvents},
+		{&w.st.cronByName, cronByName}, {&w.st.stepCron, stepCron},
 	} {
 		s, err := prepare(w.conn, p.sql)
 		if err != nil {
@@ -285,8 +342,9 @@ func (w *writer) load() error {
 // closeStatements gives the statements back before their connection closes.
 func (w *writer) closeStatements() {
 	st := w.st
-	for _, s := range []*stmt{st.begin, st.commit, st.rollback, st.savepoint, st.release, st.rollbackTo, st.insert, st.insertPlain,
-		st.update, st.remove, st.byID, st.available, st.due, st.nextDue, st.putQueue, st.putMark, st.putEvents} {
+	for _, s := range []*stmt{st.begin, st.commit, st.rollback, st.savepoint, st.release, st.rollbackTo, st.insert, st.insertPlain, st.insertFirst, st.insertFirstPlain,
+		st.insertTogether, st.removeSeq, st.update, st.updateKeyed, st.rewrite, st.remove, st.heldKey, st.pastKey, st.dedupKey, st.customID, st.byID, st.available, st.due, st.nextDue, st.putQueue, st.putMark, st.putEvents,
+		st.cronByName, st.stepCron} {
 		if s != nil {
 			_ = s.s.Close() // the connection closes next
 		}

@@ -11,7 +11,8 @@ CREATE TABLE IF NOT EXISTS ojs_outbox (
   job_type    TEXT    NOT NULL,                 -- 'email.send'
   job_args    TEXT    NOT NULL,                 -- a JSON array
   job_options TEXT    NOT NULL DEFAULT '{}',    -- a JSON object: queue, priority, retry, delay_ms, meta
-  status      TEXT    NOT NULL DEFAULT 'pending', -- then 'sent', or 'parked' with an error
+  status      TEXT    NOT NULL DEFAULT 'pending', -- then 'relayed' or 'sent', or 'parked' with an error
+  owner       TEXT,                             -- the job server that has it
   attempts    INTEGER NOT NULL DEFAULT 0,
   next_try_at INTEGER NOT NULL DEFAULT 0,
   created_at  INTEGER NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER)),
@@ -21,6 +22,31 @@ CREATE TABLE IF NOT EXISTS ojs_outbox (
 
 -- What the relay asks for all the time. Rows that were sent cost it nothing.
 CREATE INDEX IF NOT EXISTS ojs_outbox_pending ON ojs_outbox (id) WHERE status = 'pending';
+
+-- What a job server has, and what was parked.
+CREATE INDEX IF NOT EXISTS ojs_outbox_owned ON ojs_outbox (owner, id) WHERE owner IS NOT NULL;
+CREATE INDEX IF NOT EXISTS ojs_outbox_parked ON ojs_outbox (id) WHERE status = 'parked';
+
+-- The job servers that relay: until when each is taken to live, and what it has sent.
+CREATE TABLE IF NOT EXISTS ojs_outbox_relays (
+  owner   TEXT    NOT NULL PRIMARY KEY,
+  until   INTEGER NOT NULL, -- 0: it is dead, and its rows are free
+  seen_at INTEGER NOT NULL,
+  mode    TEXT    NOT NULL, -- 'on_relay' or 'on_complete'
+  sent    INTEGER NOT NULL DEFAULT 0
+);
+
+-- The ticks of schedules that several job servers keep: each is decided once, by
+-- the key. They go after 26 hours, but the newest of each schedule stays.
+CREATE TABLE IF NOT EXISTS ojs_outbox_ticks (
+  name     TEXT    NOT NULL, -- of the schedule, or '' for what the servers wait for
+  at       INTEGER NOT NULL, -- the tick
+  job_id   TEXT,             -- its job, or NULL: the one before had not ended
+  last_id  TEXT,             -- the newest job of the schedule, this one or one before
+  last_row INTEGER,          -- and its row in the outbox, which may be gone
+  PRIMARY KEY (name, at)
+);
+CREATE INDEX IF NOT EXISTS ojs_outbox_ticks_at ON ojs_outbox_ticks (at);
 
 -- What tells this outbox from all others, in the ids of its jobs. Never change it.
 CREATE TABLE IF NOT EXISTS ojs_outbox_identity (

@@ -49,14 +49,41 @@ func Dialect(table string) (outbox.Dialect, error) {
 		Create:   named(create),
 		Columns:  named(`SELECT name FROM pragma_table_info('ojs_outbox')`),
 		Identity: named(`SELECT value FROM ojs_outbox_identity`),
+		Audit:    audit(table),
 		Insert:   named(`INSERT INTO ojs_outbox (job_id, job_type, job_args, job_options) VALUES (?, ?, ?, ?)`),
 		Pending:  named(pending),
-		Sent:     named(`UPDATE ojs_outbox SET status = 'sent', sent_at = ?, attempts = attempts + ?, error = NULL WHERE status = 'pending' AND id IN ({ids})`),
-		Parked:   named(`UPDATE ojs_outbox SET status = 'parked', error = ?, attempts = attempts + ? WHERE status = 'pending' AND id IN ({ids})`),
-		Later:    named(`UPDATE ojs_outbox SET next_try_at = ?, error = ?, attempts = attempts + ? WHERE status = 'pending' AND id IN ({ids})`),
+		Done:     named(`DELETE FROM ojs_outbox WHERE status = 'pending' AND id IN ({ids}) AND ` + mine("?1")),
+		Sent:     named(`UPDATE ojs_outbox SET status = 'sent', sent_at = ?1, attempts = attempts + ?2, error = NULL WHERE status = 'pending' AND id IN ({ids}) AND ` + mine("?3")),
+		Relayed:  named(`UPDATE ojs_outbox SET status = 'relayed', sent_at = ?1, attempts = attempts + ?2, owner = ?3, error = NULL WHERE status = 'pending' AND id IN ({ids}) AND ` + mine("?3")),
+		Ended:    named(`DELETE FROM ojs_outbox WHERE status = 'relayed' AND owner = ? AND id IN ({ids})`),
+		Parked:   named(`UPDATE ojs_outbox SET status = 'parked', error = ?1, attempts = attempts + ?2 WHERE status = 'pending' AND id IN ({ids}) AND ` + mine("?3")),
+		Later:    named(`UPDATE ojs_outbox SET next_try_at = ?1, error = ?2, attempts = attempts + ?3 WHERE status = 'pending' AND id IN ({ids}) AND ` + mine("?4")),
 		Kept:     named(`SELECT id, status, CAST(ifnull(sent_at, 0) AS INTEGER) FROM ojs_outbox WHERE id > ? ORDER BY id LIMIT ?`),
 		Delete:   named(`DELETE FROM ojs_outbox WHERE status = 'sent' AND id IN ({ids})`),
-		Changed:  `PRAGMA data_version`,
+		Renew:    named(renew),
+		Leave:    named(`UPDATE ojs_outbox_relays SET until = ` + now + ` WHERE owner = ? AND until > 0`),
+		Count:    named(`UPDATE ojs_outbox_relays SET sent = sent + ? WHERE owner = ?`),
+		Dead:     named(`SELECT owner FROM ojs_outbox_relays WHERE owner <> ? AND until > 0 AND until <= ` + now),
+		Free:     named(`UPDATE ojs_outbox SET status = 'pending', owner = NULL WHERE id IN (SELECT id FROM ojs_outbox WHERE owner = ?1 AND status = 'relayed' ORDER BY id LIMIT 500) AND ` + dead),
+		Bury:     named(`UPDATE ojs_outbox_relays SET until = 0 WHERE owner = ? AND until <= ` + now),
+		Held:     named(`SELECT id, CAST(job_id AS TEXT), CASE typeof(created_at) WHEN 'integer' THEN created_at ELSE 0 END FROM ojs_outbox WHERE owner = ? AND status = 'relayed' AND id > ? ORDER BY id LIMIT ?`),
+		Peers:    named(`SELECT owner, mode, sent, seen_at FROM ojs_outbox_relays WHERE seen_at >= ?`),
+		Stats:    named(`SELECT status, count(*), CAST(ifnull(min(created_at), 0) AS INTEGER) FROM ojs_outbox GROUP BY status`),
+		List:     named(`SELECT id, substr(job_type, 1, 255), CAST(attempts AS INTEGER), CASE typeof(created_at) WHEN 'integer' THEN created_at ELSE 0 END, error FROM ojs_outbox WHERE status = 'parked' AND id > ? ORDER BY id LIMIT ?`),
+		Replay:   named(`UPDATE ojs_outbox SET status = 'pending', error = NULL, next_try_at = 0 WHERE status = 'parked' AND id IN ({ids})`),
+		Discard:  named(`DELETE FROM ojs_outbox WHERE status = 'parked' AND id IN ({ids})`),
+
+		TickBegin: named(`BEGIN IMMEDIATE`),
+		TickEnd:   `COMMIT`,
+		TickAdd:   named(`INSERT INTO ojs_outbox_ticks (name, at) SELECT ?1, ?2 WHERE ?2 >= ` + now + ` - 90000000 ON CONFLICT (name, at) DO NOTHING`),
+		TickOf:    named(`SELECT job_id FROM ojs_outbox_ticks WHERE name = ? AND at = ?`),
+		TickLast:  named(`SELECT t.last_id, t.last_row, o.status FROM ojs_outbox_ticks AS t LEFT JOIN ojs_outbox AS o ON o.id = t.last_row AND o.job_id = t.last_id WHERE t.name = ? AND t.at <> ? ORDER BY t.at DESC LIMIT 1`),
+		TickSet:   named(`UPDATE ojs_outbox_ticks SET job_id = ?, last_id = ?, last_row = ? WHERE name = ? AND at = ?`),
+		TickTrim:  named(tickTrim),
+		TickAgain: []string{"SQLITE_BUSY"},
+		TickAudit: tickAudit(table),
+
+		Changed: `PRAGMA data_version`,
 		Caution: outbox.Caution{
 			Query:  `PRAGMA journal_mode`,
 			Good:   "wal",
@@ -64,6 +91,29 @@ func Dialect(table string) (outbox.Dialect, error) {
 		},
 	}, nil
 }
+
+// now is the clock of the database, in milliseconds since 1970.
+const now = `CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER)`
+
+// mine fences a statement: it changes nothing once another relay has taken over.
+func mine(owner string) string {
+	return `EXISTS (SELECT 1 FROM ojs_outbox_relays WHERE owner = ` + owner + ` AND until > 0)`
+}
+
+// dead fences what is done with the rows of an owner: it may have come back.
+const dead = `EXISTS (SELECT 1 FROM ojs_outbox_relays WHERE owner = ?1 AND until > 0 AND until <= ` + now + `)`
+
+// renew changes a row unless another relay lives: one works at a time, as the
+// database has one writer anyway.
+const renew = `INSERT INTO ojs_outbox_relays (owner, mode, until, seen_at)
+SELECT ?1, ?2, ` + now + ` + ?3, ` + now + `
+WHERE NOT EXISTS (SELECT 1 FROM ojs_outbox_relays WHERE owner <> ?1 AND until > ` + now + `)
+ON CONFLICT (owner) DO UPDATE SET mode = excluded.mode, until = excluded.until, seen_at = excluded.seen_at`
+
+const tickTrim = `DELETE FROM ojs_outbox_ticks WHERE rowid IN (
+  SELECT a.rowid FROM ojs_outbox_ticks AS a WHERE a.at < ` + now + ` - 93600000
+  AND EXISTS (SELECT 1 FROM ojs_outbox_ticks AS b WHERE b.name = a.name AND b.at > a.at)
+  ORDER BY a.at LIMIT ?)`
 
 // pending reads as bytes what must come as it is, since SQLite's text functions
 // end at a NUL, and no more of it than is needed to see that it is too long. It

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -26,10 +27,14 @@ func TestTheSQL(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	for _, s := range []struct{ name, sql string }{{"Create", d.Create}, {"Columns", d.Columns}, {"Identity", d.Identity},
-		{"Insert", d.Insert}, {"Pending", d.Pending}, {"Sent", d.Sent}, {"Parked", d.Parked}, {"Later", d.Later},
-		{"Kept", d.Kept}, {"Delete", d.Delete}, {"Changed", d.Changed}} {
-		fmt.Fprintf(&b, "== %s\n%s\n", s.name, strings.TrimSpace(s.sql))
+	v := reflect.ValueOf(d)
+	for i := range v.NumField() {
+		switch f := v.Field(i); f.Kind() {
+		case reflect.String:
+			fmt.Fprintf(&b, "== %s\n%s\n", v.Type().Field(i).Name, strings.TrimSpace(f.String()))
+		case reflect.Slice:
+			fmt.Fprintf(&b, "== %s\n%s\n", v.Type().Field(i).Name, strings.Join(f.Interface().([]string), "\n"))
+		}
 	}
 	got, file := b.String(), filepath.Join("testdata", "shop_jobs.sql")
 	if *update {
@@ -117,6 +122,44 @@ func TestThePlan(t *testing.T) {
 		var a, b, c int
 		var got string
 		if err := db.QueryRow("EXPLAIN QUERY PLAN "+fill(stmt), args...).Scan(&a, &b, &c, &got); err != nil || got != want {
+			t.Errorf("%s\n got %q, %v\nwant %q", stmt, got, err, want)
+		}
+	}
+}
+
+// TestThePlanOfTicks: what schedules ask reads few ticks, however many there are.
+func TestThePlanOfTicks(t *testing.T) {
+	db := open(t, filepath.Join(t.TempDir(), "shop.db"))
+	d, err := sqlite.Dialect("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := outbox.Init(t.Context(), db, d); err != nil {
+		t.Fatal(err)
+	}
+	const key = "INDEX sqlite_autoindex_ojs_outbox_ticks_1 "
+	for stmt, want := range map[string][]string{
+		d.TickOf:   {"SEARCH ojs_outbox_ticks USING " + key + "(name=? AND at=?)"},
+		d.TickSet:  {"SEARCH ojs_outbox_ticks USING " + key + "(name=? AND at=?)"},
+		d.TickLast: {"SEARCH t USING " + key + "(name=?)", "SEARCH o USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN"},
+		d.TickTrim: {"SEARCH ojs_outbox_ticks USING INTEGER PRIMARY KEY (rowid=?)", "SEARCH a USING INDEX ojs_outbox_ticks_at (at<?)", "SEARCH b EXISTS USING COVERING " + key + "(name=? AND at>?)"},
+	} {
+		rows, err := db.Query("EXPLAIN QUERY PLAN "+stmt, make([]any, strings.Count(stmt, "?"))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for rows.Next() {
+			var a, b, c int
+			var step string
+			if err := rows.Scan(&a, &b, &c, &step); err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasPrefix(step, "SEARCH") || strings.HasPrefix(step, "SCAN") || strings.Contains(step, "B-TREE") {
+				got = append(got, step)
+			}
+		}
+		if err := rows.Close(); err != nil || strings.Join(got, "\n") != strings.Join(want, "\n") {
 			t.Errorf("%s\n got %q, %v\nwant %q", stmt, got, err, want)
 		}
 	}

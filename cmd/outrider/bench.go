@@ -25,6 +25,7 @@ type benchConfig struct {
 	Baseline    bool          `json:"-"`
 	output      string
 	dir         string
+	Outbox      string `json:"-"` // it may hold a password
 }
 
 // limits of bench's flags
@@ -53,6 +54,7 @@ func (a *app) benchCommand() *cobra.Command {
 	f.IntVar(&cfg.Payload, "payload", 300, "bytes of one job's JSON, about")
 	f.BoolVar(&cfg.Baseline, "baseline", false, "also measure PUSH against a server that decodes and encodes the same and stores nothing")
 	f.StringVarP(&cfg.output, "output", "o", "table", "table or json")
+	f.StringVar(&cfg.Outbox, "outbox", "", "database for the workload outbox, instead of a SQLite file; its tables ojs_bench… come and go")
 	f.StringVar(&cfg.dir, "dir", os.TempDir(), "where the private server keeps its files; its disk is part of what is measured")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := cfg.check(); err != nil {
@@ -76,6 +78,8 @@ func (c *benchConfig) check() error {
 		return usage("--payload must be from 0 to %d", maxBenchPayload)
 	case c.output != "table" && c.output != "json":
 		return usage("-o must be table or json, got %q", c.output)
+	case c.Outbox != "" && c.badOutbox() != nil:
+		return usage("--outbox %w", c.badOutbox())
 	case c.URL != "" && c.Baseline:
 		return usage("--baseline compares with the private server; leave out --url")
 	}
@@ -83,6 +87,11 @@ func (c *benchConfig) check() error {
 		c.Duration = maxBenchTime
 	}
 	return c.checkWorkloads()
+}
+
+func (c *benchConfig) badOutbox() error {
+	_, err := parseDSN(c.Outbox)
+	return err
 }
 
 func (c *benchConfig) checkWorkloads() error {

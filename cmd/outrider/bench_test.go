@@ -104,7 +104,7 @@ func TestBench(t *testing.T) {
 			t.Errorf("got %+v", r)
 		}
 	}
-	want := []string{"push", "batch", "fetch", "ack", "cycle", "fetch10", "pickup", "outbox", "inprocess-push", "inprocess-cycle"}
+	want := []string{"push", "unique", "batch", "fetch", "ack", "cycle", "fetch10", "pickup", "outbox", "app-one-row", "app-two-rows", "cron", "inprocess-push", "inprocess-cycle"}
 	if !slices.Equal(names, want) {
 		t.Errorf("got %v, want %v", names, want)
 	}

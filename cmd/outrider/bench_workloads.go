@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 )
 
 // workload is one kind of load.
@@ -21,13 +23,15 @@ type workload struct {
 func workloads() []workload {
 	return []workload{
 		{"push", "PUSH, one job a request", false, (*bench).push},
+		{"unique", "PUSH with a unique policy, one job a request, no key twice", false, (*bench).unique},
 		{"batch", "PUSH, 100 jobs a request", false, (*bench).batch},
 		{"fetch", "FETCH from a backlog, one job a request", false, (*bench).fetch},
 		{"ack", "ACK, one job a request", false, (*bench).ack},
 		{"cycle", "PUSH, FETCH, ACK of one job", false, (*bench).cycle},
 		{"fetch10", "10 PUSHes, one FETCH of 10, 10 ACKs", false, (*bench).cycleOfTen},
 		{"pickup", "an idle worker: PUSH sent to waiting FETCH answered", false, (*bench).pickup},
-		{"outbox", "an idle worker: your COMMIT returned to waiting FETCH answered", true, (*bench).outbox},
+		{"outbox", "an idle worker: your COMMIT returned to waiting FETCH answered; your transaction with the row and without", true, (*bench).outbox},
+		{"cron", "10,000 schedules, or -n, that are due at one instant: until their jobs can be seen", true, (*bench).cron},
 		{"inprocess", "the sidecar without HTTP: enqueue, and the whole cycle", true, (*bench).inProcess},
 	}
 }
@@ -45,6 +49,7 @@ const (
 	pathBatch = "/ojs/v1/jobs/batch"
 	pathFetch = "/ojs/v1/workers/fetch"
 	pathAck   = "/ojs/v1/workers/ack"
+	pathPoke  = "/ojs/v1/outbox/poke"
 )
 
 // jobJSON is a PUSH body of about the configured size.
@@ -90,6 +95,18 @@ func (b *bench) push(ctx context.Context) ([]result, error) {
 	body := b.jobJSON("bench-push")
 	return b.run(ctx, "push", "request", func(c *caller) (int, error) {
 		_, err := c.post(pathPush, body)
+		return 1, err
+	})
+}
+
+// unique is push with a policy over type and args, which differ in every request.
+func (b *bench) unique(ctx context.Context) ([]result, error) {
+	head, _ := bytes.CutSuffix(b.jobJSON("bench-unique"), []byte(`"]}`))
+	salt := rand.Uint64() // the server may know the keys of another run
+	var serial atomic.Uint64
+	return b.run(ctx, "unique", "request", func(c *caller) (int, error) {
+		c.buf = fmt.Appendf(append(c.buf[:0], head...), `-%x-%d"],"unique":{"keys":["type","args"]}}`, salt, serial.Add(1))
+		_, err := c.post(pathPush, c.buf)
 		return 1, err
 	})
 }

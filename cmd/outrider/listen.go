@@ -58,7 +58,7 @@ func parseSocket(path string) (address, error) {
 // listen takes the address. A taken one is an error that says what to do.
 func (a address) listen(ctx context.Context) (net.Listener, error) {
 	if a.network == "unix" {
-		return listenSocket(ctx, a.where)
+		return listenSocket(ctx, a.where, "--listen")
 	}
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, a.network, a.where)

@@ -9,6 +9,6 @@ import (
 )
 
 // listenSocket is refused where a socket's file has no mode that keeps others out.
-func listenSocket(context.Context, string) (net.Listener, error) {
+func listenSocket(_ context.Context, _, _ string) (net.Listener, error) {
 	return nil, errors.New("unix sockets are not served on this system; " + remedy)
 }

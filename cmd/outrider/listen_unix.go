@@ -16,9 +16,9 @@ import (
 // listenSocket makes a unix socket that only this user may use. Its mode is
 // set between bind and listen: before listen nobody can connect, so there is no
 // moment in which the umask decides who may, and no umask is changed under
-// other goroutines.
-func listenSocket(ctx context.Context, path string) (net.Listener, error) {
-	if err := removeStale(ctx, path); err != nil {
+// other goroutines. flag is the one that chose the path.
+func listenSocket(ctx context.Context, path, flag string) (net.Listener, error) {
+	if err := removeStale(ctx, path, flag); err != nil {
 		return nil, err
 	}
 	fd, err := newSocket()
@@ -86,7 +86,7 @@ func (s *socket) Close() error {
 
 // removeStale removes a socket that a killed server left behind: only if it is
 // ours and nobody listens on it.
-func removeStale(ctx context.Context, path string) error {
+func removeStale(ctx context.Context, path, flag string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -95,13 +95,13 @@ func removeStale(ctx context.Context, path string) error {
 		return fmt.Errorf("look at the socket %s: %w", path, err)
 	}
 	if info.Mode().Type() != fs.ModeSocket {
-		return fmt.Errorf("%s exists and is no socket: choose another path with --listen", path)
+		return fmt.Errorf("%s exists and is no socket: choose another path with %s", path, flag)
 	}
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unix", path)
 	if err == nil {
 		c.Close()
-		return fmt.Errorf("another server listens on %s: stop that one, or choose another path with --listen", path)
+		return fmt.Errorf("another server listens on %s: stop that one, or choose another path with %s", path, flag)
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("find out who listens on %s: %w", path, err)

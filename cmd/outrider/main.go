@@ -5,13 +5,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -27,7 +30,7 @@ const (
 )
 
 func main() {
-	os.Exit(run(signalled(context.Background()), os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
+	os.Exit(run(signalled(context.Background()), os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr))
 }
 
 // signalled is ctx, ended by the first SIGINT or SIGTERM. The second signal
@@ -48,25 +51,32 @@ func signalled(ctx context.Context) context.Context {
 
 // run is the whole program: what it is given stands in its signature, and the
 // answer is the exit code. The end of ctx is the request to stop.
-func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) int {
-	a := &app{env: environment(environ), stdout: stdout, stderr: stderr}
+func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return (&app{env: environment(environ), stdin: stdin, stdout: stdout, stderr: stderr, clock: time.Now}).run(ctx, args)
+}
+
+func (a *app) run(ctx context.Context, args []string) int {
 	a.warnOfNearMisses()
 	root := a.root()
 	root.SetArgs(append([]string{}, args...)) // cobra reads os.Args instead of nil
-	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintf(stderr, "error: %s\n", err)
+	if err != errDiffers {
+		fmt.Fprintf(a.stderr, "error: %s\n", err)
+	}
 	return exitCode(err)
 }
 
 // app is what every command shares.
 type app struct {
 	env            map[string]string
+	stdin          io.Reader
 	stdout, stderr io.Writer
+	clock          func() time.Time // what commands that show schedules take for now
 }
 
 // commands are the words after "outrider"; a new command is a line here.
@@ -76,6 +86,9 @@ func (a *app) commands() []*cobra.Command {
 		a.demoWorkerCommand(),
 		a.serveCommand(),
 		a.outboxCommand(),
+		a.relayCommand(),
+		a.uniqueCommand(),
+		a.cronCommand(),
 		a.benchCommand(),
 		a.baselineCommand(),
 		a.versionCommand(),
@@ -103,13 +116,17 @@ func group(cmd *cobra.Command) *cobra.Command {
 		if len(args) == 0 {
 			return cmd.Help()
 		}
+		near := ""
 		var names []string
 		for _, c := range cmd.Commands() {
 			if c.IsAvailableCommand() {
 				names = append(names, c.Name())
 			}
+			if slices.Contains(c.SuggestFor, args[0]) {
+				near = c.Name()
+			}
 		}
-		if near := nearest(args[0], names); near != "" {
+		if near = cmp.Or(near, nearest(args[0], names)); near != "" {
 			return usage("%s has no command %q; did you mean %q?", cmd.CommandPath(), args[0], cmd.CommandPath()+" "+near)
 		}
 		return usage("%s has no command %q; see %s --help", cmd.CommandPath(), args[0], cmd.CommandPath())

@@ -35,10 +35,16 @@ type outcome struct {
 // try runs the program to its end in this process.
 func try(t *testing.T, environ []string, args ...string) outcome {
 	t.Helper()
+	return tryWith(t, "", environ, args...)
+}
+
+// tryWith is try with something on standard input.
+func tryWith(t *testing.T, stdin string, environ []string, args ...string) outcome {
+	t.Helper()
 	var stdout, stderr bytes.Buffer
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	code := run(ctx, args, environ, &stdout, &stderr)
+	code := run(ctx, args, environ, strings.NewReader(stdin), &stdout, &stderr)
 	return outcome{code, stdout.String(), stderr.String()}
 }
 
@@ -104,7 +110,7 @@ func inProcess(t *testing.T, args ...string) (url string, stop func() int) {
 	stdout, stderr := newLines(), newLines()
 	code := make(chan int, 1)
 	go func() {
-		c := run(ctx, append([]string{"serve"}, args...), nil, stdout, stderr)
+		c := run(ctx, append([]string{"serve"}, args...), nil, strings.NewReader(""), stdout, stderr)
 		stdout.Close()
 		stderr.Close()
 		code <- c

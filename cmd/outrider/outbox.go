@@ -2,20 +2,15 @@ package main
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
-	"io/fs"
-	"log/slog"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
-	_ "modernc.org/sqlite" // the driver of outboxes; the library links none
+	"github.com/spf13/pflag"
 
-	"github.com/outrider-jobs/outrider/adapters/sqlite"
+	mysqloutbox "github.com/outrider-jobs/outrider/adapters/mysql"
+	"github.com/outrider-jobs/outrider/adapters/postgres"
 	"github.com/outrider-jobs/outrider/job"
-	"github.com/outrider-jobs/outrider/outbox"
 )
 
 func (a *app) outboxCommand() *cobra.Command {
@@ -23,148 +18,216 @@ func (a *app) outboxCommand() *cobra.Command {
 		Use:   "outbox",
 		Short: "Prepare your own database: jobs that exist if and only if your transaction commits",
 	})
-	cmd.AddCommand(a.outboxSQLCommand(),
-		a.outboxTableCommand("init", "Make the outbox table where it is missing", "has its outbox table %s", (*source).init),
-		a.outboxTableCommand("check", "See whether the outbox table is there and right", "is ready: outbox table %s", (*source).check))
+	cmd.AddCommand(a.outboxSQLCommand(), a.outboxInitCommand(), a.outboxCheckCommand(),
+		a.outboxStatusCommand(), a.outboxListCommand(), a.outboxReplayCommand(), a.outboxDiscardCommand(), a.outboxPokeCommand())
 	return cmd
+}
+
+// bindOutbox gives cmd the named settings, and --table as a short name of --outbox-table.
+func bindOutbox(cmd *cobra.Command, names ...string) {
+	bind(cmd, names...)
+	cmd.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "table" {
+			name = "outbox-table"
+		}
+		return pflag.NormalizedName(name)
+	})
+}
+
+// extras is what an outbox in PostgreSQL may have besides its tables.
+type extras struct {
+	function bool
+	wake     string
+}
+
+func bindExtras(cmd *cobra.Command) *extras {
+	var x extras
+	cmd.Flags().BoolVar(&x.function, "function", false, "also a function that writes a job (PostgreSQL)")
+	cmd.Flags().StringVar(&x.wake, "wake", "poll", "poll, or listen for also a trigger that tells the relays of every commit (PostgreSQL)")
+	return &x
+}
+
+// sql is the SQL of the extras, for PostgreSQL; others have none.
+func (x *extras) sql(scheme, table string) ([]string, error) {
+	if x.wake != "poll" && x.wake != "listen" {
+		return nil, usage("--wake must be poll or listen, got %q", x.wake)
+	}
+	if scheme != onPostgres && (x.function || x.wake == "listen") {
+		return nil, usage("--function and --wake listen are of PostgreSQL; this is %s", scheme)
+	}
+	var all []string
+	for _, e := range []struct {
+		wanted bool
+		of     func(string) (string, error)
+	}{{x.function, postgres.Function}, {x.wake == "listen", postgres.Trigger}} {
+		if !e.wanted {
+			continue
+		}
+		text, err := e.of(table)
+		if err != nil {
+			return nil, usage("--outbox-table: %w", err)
+		}
+		all = append(all, text)
+	}
+	return all, nil
 }
 
 func (a *app) outboxSQLCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sql",
-		Short: "Print the SQL of the outbox table, for your own migrations",
+		Short: "Print the SQL of the outbox tables, for your own migrations",
 		Args:  noArgs,
 	}
-	bind(cmd, "outbox-table")
-	database := cmd.Flags().String("db", "sqlite", "whose SQL it is: sqlite")
+	bindOutbox(cmd, "outbox-table")
+	database := cmd.Flags().String("db", onSQLite, "whose SQL it is: postgres, mysql or sqlite")
+	x := bindExtras(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := a.configure(cmd)
 		if err != nil {
 			return err
 		}
-		if *database != "sqlite" {
-			return usage("--db must be sqlite, the only database with an outbox so far, got %q", *database)
-		}
-		d, err := sqlite.Dialect(cfg.table)
-		if err != nil {
-			return usage("--outbox-table: %w", err)
-		}
-		_, err = fmt.Fprintln(a.stdout, strings.TrimSpace(d.Create))
-		return err
-	}
-	return cmd
-}
-
-// outboxTableCommand is a command that does something to each outbox it is told of.
-func (a *app) outboxTableCommand(name, short, done string, do func(*source, context.Context) error) *cobra.Command {
-	cmd := &cobra.Command{Use: name + " [sqlite:FILE...]", Short: short}
-	bind(cmd, "outbox", "outbox-table")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		cfg, err := a.configure(cmd)
+		create, err := sqlOf(*database, cfg.table)
 		if err != nil {
 			return err
 		}
-		for _, arg := range args {
-			d, err := parseDSN(arg)
-			if err != nil {
-				return usage("%s: the argument %w", cmd.CommandPath(), err)
-			}
-			cfg.outboxes = append(cfg.outboxes, d)
+		more, err := x.sql(*database, cfg.table)
+		if err != nil {
+			return err
 		}
-		if len(cfg.outboxes) == 0 {
-			return usage("%s needs a database, as in: %[1]s sqlite:./shop.db", cmd.CommandPath())
-		}
-		for _, d := range cfg.outboxes {
-			if err := withSource(cmd.Context(), d, cfg.table, name == "init", do); err != nil {
-				return err
+		for i, text := range append([]string{create}, more...) {
+			if i > 0 {
+				fmt.Fprintln(a.stdout)
 			}
-			fmt.Fprintf(a.stdout, "%s "+done+"\n", d, cfg.table)
+			fmt.Fprintln(a.stdout, strings.TrimSpace(text))
 		}
 		return nil
 	}
 	return cmd
 }
 
-// dsn names a database of the user's.
-type dsn struct{ scheme, rest string }
-
-// String is the DSN as it was written; today's DSNs hold no secret.
-func (d dsn) String() string { return d.scheme + ":" + d.rest }
-
-// parseDSN reads sqlite:PATH. What it refuses it does not repeat: a DSN may hold a password.
-func parseDSN(v string) (dsn, error) {
-	scheme, rest, ok := strings.Cut(v, ":")
-	rest = strings.TrimPrefix(rest, "//")
-	switch {
-	case !ok:
-		return dsn{}, errors.New("does not say what database it is; write sqlite:./shop.db for a file of SQLite")
-	case scheme != "sqlite":
-		return dsn{}, fmt.Errorf("is of the kind %q; this version relays from sqlite: only", scheme)
-	case rest == "":
-		return dsn{}, errors.New("names no file; write sqlite:./shop.db")
+func sqlOf(database, table string) (text string, err error) {
+	switch database {
+	case onPostgres:
+		text, err = postgres.SQL(table)
+	case onMySQL:
+		text, err = mysqloutbox.SQL(table)
+	case onSQLite:
+		d, derr := dialectOf(onSQLite, table)
+		text, err = d.Create, derr
+	default:
+		return "", usage("--db must be postgres, mysql or sqlite, got %q", database)
 	}
-	return dsn{scheme, rest}, nil
-}
-
-// source is a user's database with an outbox in it.
-type source struct {
-	dsn     dsn
-	db      *sql.DB
-	dialect outbox.Dialect
-}
-
-// openSource opens a database that exists: a mistyped path must not make a new, empty one.
-func openSource(ctx context.Context, d dsn, table string) (*source, error) {
-	if _, err := os.Stat(d.rest); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("the outbox database %s does not exist; let your app make it, or run: outrider outbox init %s", d.rest, d)
-	}
-	return openOrMakeSource(ctx, d, table)
-}
-
-func openOrMakeSource(ctx context.Context, d dsn, table string) (*source, error) {
-	dialect, err := sqlite.Dialect(table)
 	if err != nil {
-		return nil, usage("--outbox-table: %w", err)
+		return "", usage("--outbox-table: %w", err)
 	}
-	db, err := sql.Open("sqlite", sqlite.DSN(d.rest))
-	if err != nil {
-		return nil, fmt.Errorf("open the outbox database %s: %w", d.rest, err)
-	}
-	if err := db.PingContext(ctx); err != nil {
-		db.Close()
-		return nil, fmt.Errorf("open the outbox database %s: %w", d.rest, err)
-	}
-	return &source{d, db, dialect}, nil
+	return text, nil
 }
 
-func withSource(ctx context.Context, d dsn, table string, make bool, do func(*source, context.Context) error) error {
-	open := openSource
-	if make {
-		open = openOrMakeSource
+func (a *app) outboxInitCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "init [DSN...]", Short: "Make the outbox tables where they are missing"}
+	bindOutbox(cmd, "outbox", "outbox-table")
+	x := bindExtras(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		cfg, err := a.outboxesOf(cmd, args)
+		if err != nil {
+			return err
+		}
+		for _, d := range cfg.outboxes { // before anything is made
+			if _, err := x.sql(d.scheme, cfg.table); err != nil {
+				return err
+			}
+		}
+		return a.eachOutbox(cmd, args, true, func(ctx context.Context, s *source) error {
+			more, err := x.sql(s.dsn.scheme, s.dialect.Table)
+			if err != nil {
+				return err
+			}
+			if err := s.init(ctx); err != nil {
+				return err
+			}
+			for _, text := range more {
+				if err := s.run(ctx, text); err != nil {
+					return err
+				}
+			}
+			_, err = fmt.Fprintf(a.stdout, "%s has its outbox table %s\n", s.dsn, s.dialect.Table)
+			return err
+		})
 	}
-	src, err := open(ctx, d, table)
+	return cmd
+}
+
+// run runs statements that each end in a semicolon and a line feed, in one transaction.
+func (s *source) run(ctx context.Context, text string) error {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return s.told(job.Unavailable, err.Error())
+	}
+	defer tx.Rollback() // after Commit it does nothing
+	for _, stmt := range strings.SplitAfter(text, ";\n") {
+		if strings.TrimSpace(stmt) == "" {
+			continue
+		}
+		if _, err := tx.ExecContext(ctx, stmt); err != nil {
+			return s.told(job.Unavailable, err.Error())
+		}
+	}
+	return tx.Commit()
+}
+
+func (a *app) outboxCheckCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check [DSN...]",
+		Short: "See whether the outbox is there and right, and say all that is not",
+		Long: "Looks at the server, the tables, their columns, types, defaults and indexes, and at the rights of the\n" +
+			"relay's user, and says all that is missing. It changes nothing.",
+	}
+	bindOutbox(cmd, "outbox", "outbox-table")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return a.eachOutbox(cmd, args, false, func(ctx context.Context, s *source) error {
+			if err := s.check(ctx, true); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(a.stdout, "%s is ready: outbox table %s\n", s.dsn, s.dialect.Table)
+			return err
+		})
+	}
+	return cmd
+}
+
+// eachOutbox does something to each outbox that the command is told of.
+func (a *app) eachOutbox(cmd *cobra.Command, args []string, make bool, do func(context.Context, *source) error) error {
+	cfg, err := a.outboxesOf(cmd, args)
 	if err != nil {
 		return err
 	}
-	return errors.Join(do(src, ctx), src.db.Close())
+	for _, d := range cfg.outboxes {
+		err := withSource(cmd.Context(), d, cfg.table, make, func(s *source, ctx context.Context) error { return do(ctx, s) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func (s *source) init(ctx context.Context) error { return outbox.Init(ctx, s.db, s.dialect) }
-
-// check says what is wrong with the outbox, and which command mends it.
-func (s *source) check(ctx context.Context) error {
-	err := outbox.Check(ctx, s.db, s.dialect)
-	if err == nil {
-		return nil
+// outboxesOf reads the settings of a command that takes DSNs as arguments too.
+func (a *app) outboxesOf(cmd *cobra.Command, args []string) (config, error) {
+	cfg, err := a.configure(cmd)
+	if err != nil {
+		return cfg, err
 	}
-	// outbox knows no DSN, so its sentences name the command with that word for one.
-	command := s.dsn.String()
-	if s.dialect.Table != sqlite.DefaultTable {
-		command += " --outbox-table " + s.dialect.Table
+	if f := cmd.Flags().Lookup("outbox"); len(args) > 0 && !f.Changed {
+		cfg.outboxes = nil // arguments beat the environment, as flags do
 	}
-	return fmt.Errorf("outbox %s: %s", s.dsn, strings.Replace(err.Error(), "DSN", command, 1))
-}
-
-func (s *source) relay(to job.Enqueuer, log *slog.Logger) *outbox.Relay {
-	return outbox.NewRelay(s.db, s.dialect, to, outbox.RelayOptions{Name: s.dsn.String(), Log: log})
+	for _, arg := range args {
+		d, err := parseDSN(arg)
+		if err != nil {
+			return cfg, usage("%s: the argument %w", cmd.CommandPath(), err)
+		}
+		cfg.outboxes = append(cfg.outboxes, d)
+	}
+	if len(cfg.outboxes) == 0 {
+		return cfg, usage("%s needs a database, as in: %[1]s sqlite:./shop.db", cmd.CommandPath())
+	}
+	return cfg, nil
 }

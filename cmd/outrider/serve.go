@@ -17,15 +17,20 @@ func (a *app) serveCommand() *cobra.Command {
 		Long: "Runs the job server until SIGTERM or SIGINT. It then hands out no more work, still takes jobs\n" +
 			"and acknowledgements until the work that is out has come back, no worker has spoken for 7 s\n" +
 			"or the grace is over, and exits with 0. A second signal stops it at once; what was acknowledged\n" +
-			"is on disk.",
+			"is on disk. With --cron-file, SIGHUP reads the schedules again.",
 		Args: noArgs,
 	}
-	bind(cmd, "listen", "db", "outbox", "outbox-table", "host", "log-level", "log-format", "shutdown-grace", "backtraces")
+	bind(cmd, "listen", "db", "host", "log-level", "log-format", "shutdown-grace", "backtraces", "cron-file", "cron-coordination")
+	bind(cmd, relaySettings...)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := a.configure(cmd)
 		if err != nil {
 			return err
 		}
+		if cfg.cronWith == withOutbox && len(cfg.outboxes) != 1 {
+			return usage("--cron-coordination outbox needs exactly one --outbox, got %d: the servers agree in its database", len(cfg.outboxes))
+		}
+		cfg.out = a.stdout
 		return a.serve(cmd.Context(), cfg)
 	}
 	return cmd

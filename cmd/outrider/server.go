@@ -7,9 +7,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path/filepath"
 	"time"
 
 	"github.com/outrider-jobs/outrider/job"
+	"github.com/outrider-jobs/outrider/outbox"
 	"github.com/outrider-jobs/outrider/sidecar"
 	"github.com/outrider-jobs/outrider/sidecar/httpapi"
 	"github.com/outrider-jobs/outrider/sqlitestore"
@@ -21,7 +23,7 @@ type server struct {
 	log     *slog.Logger
 	url     string
 	side    *sidecar.Sidecar
-	sources []*source
+	relays  *relays
 	traffic traffic
 	broken  chan error     // the first part that ended without being asked to
 	closers []func() error // what ends the parts, in the order they were started
@@ -48,8 +50,14 @@ func (s *server) open(ctx context.Context) error {
 		return err
 	}
 	s.closers = append(s.closers, store.Close)
-	s.side = sidecar.New(store, sidecar.Options{Log: s.log, Backtraces: s.cfg.backtraces})
-	if err := s.openSources(ctx); err != nil {
+	s.warnOfMemory()
+	s.relays, err = openRelays(ctx, s.cfg, s.log)
+	s.closers = append(s.closers, s.relays.close)
+	if err != nil {
+		return err
+	}
+	s.side = sidecar.New(store, sidecar.Options{Log: s.log, Backtraces: s.cfg.backtraces, Ticks: s.ticks()})
+	if err := s.relays.aim(ctx, s.side, store); err != nil {
 		return err
 	}
 	ln, err := s.cfg.listen.listen(ctx)
@@ -58,27 +66,34 @@ func (s *server) open(ctx context.Context) error {
 	}
 	s.url = s.cfg.listen.url(ln)
 	s.side.Recover(ctx)
+	hangups := s.watchHangups()
+	s.applyCronFile(ctx)
 	s.spawn("the duties", s.side.Run)
 	s.serveHTTP(ln)
-	for _, src := range s.sources {
-		s.spawn("the relay of "+src.dsn.String(), src.relay(s.side, s.log).Run)
+	s.relays.start(s.spawn)
+	if hangups != nil {
+		s.spawn("the watch for SIGHUP", func(ctx context.Context) error { return s.reloadCrons(ctx, hangups) })
 	}
 	return nil
 }
 
-func (s *server) openSources(ctx context.Context) error {
-	for _, d := range s.cfg.outboxes {
-		src, err := openSource(ctx, d, s.cfg.table)
-		if err != nil {
-			return err
-		}
-		s.closers = append(s.closers, src.db.Close)
-		if err := src.check(ctx); err != nil {
-			return err
-		}
-		s.sources = append(s.sources, src)
+// ticks is where servers agree on the ticks of schedules; nil without such a place.
+func (s *server) ticks() sidecar.Ticks {
+	if s.cfg.cronWith != withOutbox {
+		return nil
 	}
-	return nil
+	src := s.relays.sources[0]
+	return outbox.NewTicks(src.db, src.dialect)
+}
+
+// warnOfMemory says loudly what on_relay means for a store that a restart empties.
+func (s *server) warnOfMemory() {
+	fs := memoryFS(filepath.Dir(s.cfg.db))
+	if fs == "" || len(s.cfg.outboxes) == 0 || s.cfg.relay.release != outbox.OnRelay {
+		return
+	}
+	s.log.Warn("the jobs are kept in memory, and on_relay deletes a row of the outbox as soon as its job is kept: a restart of the machine or the container LOSES every job that has not ended. Put --db on a disk, or set --outbox-release on_complete",
+		"db", s.cfg.db, "file_system", fs)
 }
 
 // spawn runs a part in a goroutine that close ends and joins.
@@ -114,7 +129,7 @@ func (s *server) fail(err error) {
 }
 
 func (s *server) serveHTTP(ln net.Listener) {
-	api := httpapi.New(s.side, httpapi.Options{Hosts: s.cfg.hosts, Version: version(), Log: s.log})
+	api := httpapi.New(s.side, httpapi.Options{Hosts: s.cfg.hosts, Version: version(), Log: s.log, Outboxes: s.relays.outboxes()})
 	srv := httpServer(s.traffic.watched(api), s.log)
 	done := make(chan struct{})
 	go func() {

@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/outrider-jobs/outrider/internal/wording"
 )
 
 // flagError turns pflag's complaint into one line that names the flag and, for
@@ -14,6 +16,9 @@ func flagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
 		return usage("%s: %w", cmd.CommandPath(), err)
+	}
+	if words := cmd.Flags().Args(); len(words) > 0 && cmd.HasSubCommands() && cmd.HasParent() {
+		return cmd.RunE(cmd, words) // the flag belongs to a command that there is not
 	}
 	name := "--" + unknown.GetSpecifiedName()
 	if unknown.GetSpecifiedShortnames() != "" {
@@ -35,29 +40,9 @@ func flagError(cmd *cobra.Command, err error) error {
 func nearest(word string, candidates []string) string {
 	best, limit := "", 1+len(strings.TrimLeft(word, "-"))/4
 	for _, c := range candidates {
-		if d := distance(strings.ToLower(word), strings.ToLower(c)); d <= limit {
+		if d := wording.Distance(strings.ToLower(word), strings.ToLower(c)); d <= limit {
 			best, limit = c, d-1
 		}
 	}
 	return best
-}
-
-// distance is the Levenshtein distance of two words.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }

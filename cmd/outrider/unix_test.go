@@ -156,12 +156,12 @@ func TestAFileThatIsNoSocketIsLeftAlone(t *testing.T) {
 
 func TestClosingLeavesAnotherServersSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "o.sock")
-	first, err := listenSocket(t.Context(), path)
+	first, err := listenSocket(t.Context(), path, "--listen")
 	if err != nil {
 		t.Fatal(err)
 	}
 	os.Remove(path)
-	second, err := listenSocket(t.Context(), path)
+	second, err := listenSocket(t.Context(), path, "--listen")
 	if err != nil {
 		t.Fatal(err)
 	}

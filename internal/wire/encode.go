@@ -125,15 +125,6 @@ func ends(b []byte, j *job.Job) []byte {
 	return b
 }
 
-// AppendBatch appends the answer to a batch (contract §3.2).
-func AppendBatch(dst []byte, rs []job.Receipt) []byte {
-	b := array(append(dst, '{'), "jobs", len(rs), func(b []byte, i int) []byte {
-		return rs[i].AppendJSON(b, job.View{})
-	})
-	n := int64(len(rs))
-	return append(num(num(num(b, "count", n), "enqueued", n), "failed", 0), '}')
-}
-
 // AppendFetched appends the answer to a FETCH (contract §3.8): its reader is the
 // holder of the jobs, so each carries its lease token.
 func AppendFetched(dst []byte, jobs []*job.Job, p Profile) []byte {

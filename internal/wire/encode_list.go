@@ -105,6 +105,16 @@ func AppendEvents(dst []byte, es []job.Event, p Paging) []byte {
 	return append(pages(b, p, total, more, cursor), '}')
 }
 
+// aliasOf is the other name of an event that asyncmq-deduplication.md spells
+// with a colon, and empty for any other event.
+func aliasOf(kind string) string {
+	switch kind {
+	case "job.debounced", "job.deduplicated", "job.duplicated":
+		return "job:" + kind[len("job."):]
+	}
+	return ""
+}
+
 // AppendEvent appends one event in the envelope of contract §3.18.
 func AppendEvent(dst []byte, e job.Event) []byte {
 	b := str(append(dst, '{'), "specversion", "1.0")
@@ -112,6 +122,9 @@ func AppendEvent(dst []byte, e job.Event) []byte {
 	b = append(b, '"')
 	b = str(b, "type", e.Type)
 	b = str(b, "event", e.Type)
+	if a := aliasOf(e.Type); a != "" {
+		b = str(b, "alias_type", a)
+	}
 	b = str(b, "source", "ojs://outrider/api")
 	b = at(b, "time", e.Time)
 	b = at(b, "timestamp", e.Time)

@@ -52,12 +52,17 @@ var capabilities = []struct {
 	name string
 	have bool
 }{
-	{"batch_enqueue", true}, {"dead_letter", true}, {"delayed_jobs", true}, {"events", true},
+	{"batch_enqueue", true}, {"cron", true}, {"cron_jobs", true}, {"dead_letter", true}, {"delayed_jobs", true}, {"events", true},
 	{"job_ttl", true}, {"priority_queues", true},
-	{"cron", false}, {"cron_jobs", false}, {"fair_scheduling", false}, {"job_versioning", false},
+	{"fair_scheduling", false}, {"job_versioning", false},
 	{"multi_tenancy", false}, {"pause_resume", false}, {"rate_limiting", false}, {"schema_validation", false},
-	{"unique_jobs", false}, {"webhooks", false}, {"workflows", false},
+	{uniqueJobs, true}, {"webhooks", false}, {"workflows", false},
 }
+
+const uniqueJobs = "unique_jobs"
+
+// uniqueness says how far a unique key can be trusted (ojs-unique-jobs.md §8.3).
+const uniqueness = `{"strength":"strong","mechanism":"the one writer looks for the key and inserts the job in one SQLite transaction, with a partial unique index under it"}`
 
 const home = "https://github.com/outrider-jobs/outrider"
 
@@ -77,11 +82,16 @@ func AppendManifest(dst []byte, a About, p Profile) []byte {
 	b = str(b, "backend", a.Backend)
 	b = append(key(b, "capabilities"), '{')
 	for _, c := range capabilities {
-		b = flag(b, c.name, c.have)
+		if c.name == uniqueJobs && p == Bare { // an object, which one client cannot read (contract C-15)
+			b = append(key(b, c.name), uniqueness...)
+		} else {
+			b = flag(b, c.name, c.have)
+		}
 	}
-	b = append(b, '}')
+	b = str(append(b, '}'), "unique_job_strength", "strong")
+	b = append(key(b, "uniqueness"), uniqueness...)
 	b = append(key(b, "delivery"), `{"guarantee":"at_least_once","fifo":true}`...)
-	b = append(key(b, "extensions"), `["dead-letter","dead_letter","events"]`...)
+	b = append(key(b, "extensions"), `["cron","dead-letter","dead_letter","events","unique_jobs"]`...)
 	b = append(key(b, "endpoints"), '{')
 	b = str(b, "base_url", a.BaseURL)
 	b = str(b, "manifest", "/ojs/manifest")

@@ -30,7 +30,7 @@ var answers = []Answer{
 	{job.NotFound, http.StatusNotFound, "not_found", false, "Check the id or the path; finished jobs are removed after their retention."},
 	{job.Conflict, http.StatusConflict, "conflict", false, "Read the job again; its state, or its holder, has changed."},
 	{job.Finished, http.StatusConflict, "invalid_request", false, "Nothing is left to cancel: the job has finished."},
-	{job.Duplicate, http.StatusConflict, "duplicate", false, "The job exists already; use it, or choose another id."},
+	{job.Duplicate, http.StatusConflict, "duplicate", false, "Use the existing job, or send one with another id or another unique key."},
 	{job.TooLarge, http.StatusRequestEntityTooLarge, "invalid_payload", false, "Send less, or send a reference instead of the data."},
 	{job.NotAllowed, http.StatusMethodNotAllowed, "invalid_request", false, "Use one of the methods in the Allow header."},
 	{job.Forbidden, http.StatusForbidden, "permission_denied", false, "Call from this machine under a loopback name, or configure the host name."},
@@ -102,6 +102,9 @@ func EncodeError(err error, requestID string) (status int, body []byte) {
 	var e *job.Error
 	if a.Kind != job.Internal && errors.As(err, &e) {
 		o.Message, o.Details = e.Message, e.Details
+		if hint, ok := e.Details["hint"].(string); ok { // one of its own says more than that of its kind
+			o.Hint = hint
+		}
 	}
 	if a.Kind == job.Invalid || a.Kind == job.BadRetry {
 		o.Type = "validation_error"

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -101,15 +102,8 @@ func DecodeFilter(q url.Values) (job.Filter, Paging, error) {
 	if err != nil {
 		return f, p, err
 	}
-	states, err := list(q, "state")
-	if err != nil {
+	if f.States, err = states(q); err != nil {
 		return f, p, err
-	}
-	for _, s := range states {
-		if !known(job.State(s)) {
-			return f, p, refuse("state", "must be one of the eight states of a job")
-		}
-		f.States = append(f.States, job.State(s))
 	}
 	if o := q.Get("order"); o != "" && o != "desc" {
 		return f, p, unsorted("order", o)
@@ -120,13 +114,20 @@ func DecodeFilter(q url.Values) (job.Filter, Paging, error) {
 	return f, p, nil
 }
 
-func known(s job.State) bool {
-	for _, k := range job.States {
-		if s == k {
-			return true
-		}
+// states reads the states that a list is restricted to.
+func states(q url.Values) ([]job.State, error) {
+	names, err := list(q, "state")
+	if err != nil {
+		return nil, err
 	}
-	return false
+	var all []job.State
+	for _, s := range names {
+		if !slices.Contains(job.States, job.State(s)) {
+			return nil, refuse("state", "must be one of the eight states of a job")
+		}
+		all = append(all, job.State(s))
+	}
+	return all, nil
 }
 
 func unsorted(field, value string) error {

@@ -28,10 +28,9 @@ func read(body []byte, into any) error {
 
 // oneJob is an answer about one job (contract §2.1, §3.9, §3.10).
 type oneJob struct {
-	Job          json.RawMessage `json:"job"`
-	Previous     job.State       `json:"previous_state"`
-	DeadLetter   bool            `json:"dead_letter"`
-	Deduplicated bool            `json:"deduplicated"`
+	Job        json.RawMessage `json:"job"`
+	Previous   job.State       `json:"previous_state"`
+	DeadLetter bool            `json:"dead_letter"`
 }
 
 func readOne(body []byte) (oneJob, *job.Job, error) {
@@ -75,19 +74,13 @@ func ReadJob(body []byte) (*job.Job, error) {
 	return j, err
 }
 
-// ReadReceipt reads the answer to a PUSH (contract §3.1).
-func ReadReceipt(body []byte) (job.Receipt, error) {
-	r, j, err := readOne(body)
-	return job.Receipt{Job: j, Existing: r.Deduplicated}, err
-}
-
 // ReadChange reads the answer to an operator's verb: a job and the state it came from.
 func ReadChange(body []byte) (job.Change, error) {
 	r, j, err := readOne(body)
 	return job.Change{Job: j, Previous: r.Previous}, err
 }
 
-// ReadJobs reads the answer to a FETCH or a batch: the jobs in order (contract §3.2, §3.8).
+// ReadJobs reads the answer to a FETCH: the jobs in order (contract §3.8).
 func ReadJobs(body []byte) ([]*job.Job, error) {
 	var r struct {
 		Jobs []json.RawMessage `json:"jobs"`

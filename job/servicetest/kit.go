@@ -21,8 +21,9 @@ const (
 
 // kit is what a case works with.
 type kit struct {
-	t *testing.T
-	s job.Service
+	t    *testing.T
+	s    job.Service
+	time *timed // of a case of RunTimed
 }
 
 func (k *kit) ctx() context.Context { return k.t.Context() }

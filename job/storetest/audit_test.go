@@ -48,3 +48,28 @@ func TestTheAuditHasTeeth(t *testing.T) {
 		}
 	}
 }
+
+func TestTheAuditOfKeysHasTeeth(t *testing.T) {
+	for name, tt := range map[string]struct {
+		spoil func(*job.Job)
+		fine  bool
+	}{
+		"another key":                   {func(j *job.Job) { j.Args = json.RawMessage(`[2]`) }, false},
+		"another key, rewritten":        {func(j *job.Job) { j.Args, j.RewrittenAt = json.RawMessage(`[2]`), Now }, true},
+		"no key at all, rewritten":      {func(j *job.Job) { j.Fingerprint, j.RewrittenAt = "no key", Now }, false},
+		"a key that is held by nothing": {func(j *job.Job) { j.Fingerprint = "" }, false},
+		"a key of another state":        {func(j *job.Job) { j.Holds = job.SetOf(job.Active) }, false},
+		"a window that is not kept":     {func(j *job.Job) { j.Keep = time.Time{} }, false},
+	} {
+		j := New(t, "q", func(j *job.Job) {
+			j.Unique, j.Deduplication = json.RawMessage(`{"keys":["args"]}`), json.RawMessage(`{"id":"d","ttl":9}`)
+		})
+		good, bad := &counting{}, &counting{}
+		soundKeys(good, j)
+		tt.spoil(j)
+		soundKeys(bad, j)
+		if good.n != 0 || (bad.n == 0) != tt.fine {
+			t.Errorf("%s: %d reports before, %d after", name, good.n, bad.n)
+		}
+	}
+}

@@ -26,6 +26,10 @@ func Run(t *testing.T, open func(t *testing.T) job.Store) {
 		{"a job comes back as it was stored", roundTrip},
 		{"a missing job is NotFound", missingJob},
 		{"an id is stored once", duplicateID},
+		{"many jobs are stored together", together},
+		{"many jobs are stored together, beside some that are there", togetherTaken},
+		{"many jobs are undone together", togetherUndone},
+		{"a call is told whether another waits", alone},
 		{"a call that fails leaves nothing", failedCall},
 		{"a call that panics leaves nothing and the store alive", panickingCall},
 		{"a call whose caller has left is not run", leftCaller},
@@ -50,6 +54,22 @@ func Run(t *testing.T, open func(t *testing.T) job.Store) {
 		{"events that are no job's are kept", tellings},
 		{"old events are pruned", pruneEvents},
 		{"workers are kept", workers},
+		{"the keys of a job come back as they were stored", keysRoundTrip},
+		{"twins are the holder and the newest of each state", twins},
+		{"a deduplication key has an owner while its window is open", dedupOwner},
+		{"a custom id names one job of its queue", customID},
+		{"a job is rewritten", rewriting},
+		{"jobs that hold a key are listed", holding},
+		{"a key is held once", doubleKeys},
+		{"a schedule comes back as it was stored", cronsRoundTrip},
+		{"a schedule is stored in place of one of its name", cronsReplaced},
+		{"a schedule that is handed out is a copy", cronCopies},
+		{"schedules are listed by name", cronsInOrder},
+		{"a missing schedule is NotFound", cronsMissing},
+		{"a tick is claimed once, with the spec that was read", cronSteps},
+		{"a first tick is claimed from the zero time", cronZeroSteps},
+		{"a call that fails gives its tick back", cronStepUndone},
+		{"a tick that many claim makes one job", cronNeighbours},
 		{"a closed store is Unavailable", closed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -149,7 +169,8 @@ type Reporter interface {
 
 // Audit checks what is stored against itself (invariants of the project): the
 // counters against a recount, the times and marks of each job against its
-// state, and no position of a queue given twice.
+// state, no position of a queue given twice, and the keys against a look at all
+// jobs.
 func Audit(t Reporter, s job.Store) {
 	t.Helper()
 	if err := s.View(context.Background(), func(tx job.ReadTx) error {
@@ -158,6 +179,7 @@ func Audit(t Reporter, s job.Store) {
 			return err
 		}
 		recount(t, tx, jobs)
+		auditKeys(t, tx, jobs)
 		places := map[string]job.ID{}
 		for _, j := range jobs {
 			sound(t, j)

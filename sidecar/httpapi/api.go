@@ -30,6 +30,7 @@ type Options struct {
 	Log          *slog.Logger     // nil: slog.Default()
 	Now          func() time.Time // nil: time.Now
 	NewRequestID func() string    // nil: "req_" and a UUIDv7
+	Outboxes     []Outbox         // that are relayed in this process; each has a name of its own
 }
 
 func (o Options) withDefaults() Options {
@@ -86,8 +87,11 @@ func newEcho(svc job.Service, opts Options) *echo.Echo {
 	a.jobs(v1)
 	a.workers(v1)
 	a.queues(v1)
+	a.unique(v1)
+	a.crons(v1)
 	a.deadLetters(v1)
 	a.events(v1)
+	a.outboxes(v1)
 	a.system(e)
 	return e
 }

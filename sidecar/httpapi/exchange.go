@@ -105,7 +105,7 @@ func readable(r *http.Request) error {
 		return e
 	}
 	sent := r.Header.Get("Content-Type")
-	if sent == "" || r.Method != http.MethodPost {
+	if sent == "" || r.Method != http.MethodPost && r.Method != http.MethodPut && r.Method != http.MethodPatch {
 		return nil
 	}
 	media, _, _ := strings.Cut(sent, ";")

@@ -45,6 +45,20 @@ type fake struct {
 	reviveDead func(context.Context, job.Filter) (int64, error)
 	purgeDead  func(context.Context, time.Time) (int64, error)
 	history    func(context.Context, job.ID) ([]job.Event, error)
+
+	explain      func(context.Context, job.Envelope) (job.Explanation, error)
+	claims       func(context.Context, job.Filter) (job.Claims, error)
+	releaseKey   func(context.Context, string) (int, error)
+	dedupOwner   func(context.Context, string, string) (*job.Job, error)
+	releaseDedup func(context.Context, string, string) (bool, error)
+
+	putCron     func(context.Context, job.CronSpec) (*job.Cron, bool, error)
+	changeCron  func(context.Context, string, job.CronPatch) (*job.Cron, error)
+	cron        func(context.Context, string) (*job.Cron, error)
+	crons       func(context.Context, job.CronFilter) (job.CronPage, error)
+	deleteCron  func(context.Context, string) (*job.Cron, error)
+	triggerCron func(context.Context, string) (*job.Job, error)
+	cronHistory func(context.Context, string, int) ([]job.CronJob, error)
 }
 
 func (f *fake) Enqueue(ctx context.Context, es ...job.Envelope) ([]job.Receipt, error) {
@@ -162,12 +176,73 @@ func (f *fake) History(ctx context.Context, id job.ID) ([]job.Event, error) {
 	return f.history(ctx, id)
 }
 
+func (f *fake) Explain(ctx context.Context, e job.Envelope) (job.Explanation, error) {
+	f.calls.Add(1)
+	return f.explain(ctx, e)
+}
+
+func (f *fake) Claims(ctx context.Context, q job.Filter) (job.Claims, error) {
+	f.calls.Add(1)
+	return f.claims(ctx, q)
+}
+
+func (f *fake) ReleaseKey(ctx context.Context, key string) (int, error) {
+	f.calls.Add(1)
+	return f.releaseKey(ctx, key)
+}
+
+func (f *fake) DedupOwner(ctx context.Context, queue, id string) (*job.Job, error) {
+	f.calls.Add(1)
+	return f.dedupOwner(ctx, queue, id)
+}
+
+func (f *fake) ReleaseDedup(ctx context.Context, queue, id string) (bool, error) {
+	f.calls.Add(1)
+	return f.releaseDedup(ctx, queue, id)
+}
+
+func (f *fake) PutCron(ctx context.Context, s job.CronSpec) (*job.Cron, bool, error) {
+	f.calls.Add(1)
+	return f.putCron(ctx, s)
+}
+
+func (f *fake) ChangeCron(ctx context.Context, name string, p job.CronPatch) (*job.Cron, error) {
+	f.calls.Add(1)
+	return f.changeCron(ctx, name, p)
+}
+
+func (f *fake) Cron(ctx context.Context, name string) (*job.Cron, error) {
+	f.calls.Add(1)
+	return f.cron(ctx, name)
+}
+
+func (f *fake) Crons(ctx context.Context, q job.CronFilter) (job.CronPage, error) {
+	f.calls.Add(1)
+	return f.crons(ctx, q)
+}
+
+func (f *fake) DeleteCron(ctx context.Context, name string) (*job.Cron, error) {
+	f.calls.Add(1)
+	return f.deleteCron(ctx, name)
+}
+
+func (f *fake) TriggerCron(ctx context.Context, name string) (*job.Job, error) {
+	f.calls.Add(1)
+	return f.triggerCron(ctx, name)
+}
+
+func (f *fake) CronHistory(ctx context.Context, name string, n int) ([]job.CronJob, error) {
+	f.calls.Add(1)
+	return f.cronHistory(ctx, name, n)
+}
+
 // quiet are options whose answers never change.
 func quiet() Options {
 	return Options{
 		Log: slog.New(slog.DiscardHandler), Version: "1.2.3", Hosts: []string{"jobs.internal"},
 		Now:          func() time.Time { return noon },
 		NewRequestID: func() string { return "req_test" },
+		Outboxes:     outboxes(),
 	}
 }
 

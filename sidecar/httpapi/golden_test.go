@@ -125,5 +125,5 @@ func concrete(path string) string {
 	if strings.Contains(path, "/dead-letter/") {
 		id = string(idDead)
 	}
-	return strings.NewReplacer(":id", id, ":name", "mail").Replace(path)
+	return strings.NewReplacer(":id", id, ":name", "mail", ":key", aKey).Replace(path)
 }

@@ -22,7 +22,8 @@ func (a *api) jobs(g *echo.Group) {
 	g.POST("/jobs/:id/activate", a.activate)
 }
 
-// push is PUSH (contract §3.1).
+// push is PUSH (contract §3.1). A stored job that answers for the new one is a
+// 200, except where the sender named its id.
 func (a *api) push(c echo.Context) error {
 	raw, err := body(c, job.MaxJobBytes)
 	if err != nil {
@@ -36,13 +37,17 @@ func (a *api) push(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if rs[0].Existing {
+	if wire.SameID(rs[0]) {
 		return duplicate(rs[0].Job)
+	}
+	status := http.StatusCreated
+	if rs[0].Existing {
+		status = http.StatusOK
 	}
 	c.Response().Header()["Location"] = []string{"/ojs/v1/jobs/" + string(rs[0].ID)}
 	b := buffer()
-	*b = wire.AppendJob(*b, rs[0].Job, wire.Extras{})
-	return send(c, http.StatusCreated, b)
+	*b = wire.AppendReceipt(*b, rs[0])
+	return send(c, status, b)
 }
 
 // duplicate is the error for an id that is stored already (contract §2.2, C-32).
@@ -67,7 +72,7 @@ func (a *api) batch(c echo.Context) error {
 		return inBatch(err)
 	}
 	for i, r := range rs {
-		if r.Existing {
+		if wire.SameID(r) {
 			return wire.AtIndex(duplicate(r.Job), i)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -75,6 +76,8 @@ func world() *fake {
 	changing(f)
 	counting(f)
 	rostering(f)
+	keeping(f)
+	timing(f)
 	return f
 }
 
@@ -85,7 +88,18 @@ func enqueuing(f *fake) {
 			if err := failing(e.ID); err != nil {
 				return nil, err
 			}
-			rs = append(rs, job.Receipt{Job: push(e), Existing: e.ID == idTwo})
+			if e.Type == "unique.rejected" {
+				return nil, rejected(len(es), len(rs))
+			}
+			r := job.Receipt{Job: push(e)}
+			if e.ID == idTwo {
+				r.Existing, r.Verdict = true, job.SameID
+			} else if j, v := met(e.Type); j != nil {
+				r = job.Receipt{Job: j, Existing: true, Verdict: v}
+			} else if e.Type == "unique.replacing" {
+				r.Replaced = idTwo
+			}
+			rs = append(rs, r)
 		}
 		return rs, nil
 	}
@@ -195,6 +209,14 @@ func counting(f *fake) {
 			return nil, err
 		}
 		es := j.TakeEvents()
+		if slices.Contains(q.Types, "job.debounced") {
+			es = []job.Event{
+				{Type: "job.debounced", Time: noon, JobID: idOne, JobType: "mail.send", Queue: "mail", Data: json.RawMessage(`{"debounce_id":"order:17"}`)},
+				{Type: "job.deduplicated", Time: noon, JobID: idOne, JobType: "mail.send", Queue: "mail",
+					Data: json.RawMessage(`{"deduplication_id":"order:17","deduplicated_job_id":"` + string(idTwo) + `"}`)},
+				{Type: "job.duplicated", Time: noon, JobID: idOne, JobType: "mail.send", Queue: "mail"},
+			}
+		}
 		for i := range es {
 			es[i].Seq = int64(i + 1)
 		}

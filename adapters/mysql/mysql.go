@@ -1,0 +1,120 @@
+// Package mysql is the outbox in the SQL of MySQL 8.0.13 and MariaDB 10.6 or later. It
+// holds text and imports no driver: a program brings the one it uses anyway.
+package mysql
+
+import (
+	_ "embed"
+	"regexp"
+	"strings"
+
+	"github.com/outrider-jobs/outrider/job"
+	"github.com/outrider-jobs/outrider/outbox"
+)
+
+// DefaultTable is the outbox table where no other name is given.
+const DefaultTable = "ojs_outbox"
+
+//go:embed outbox.sql
+var create string
+
+var identifier = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,39}$`)
+
+// Dialect is the outbox in a table of that name; empty is [DefaultTable]. Two
+// outboxes in one database need two names. A name other than a letter or an underscore, and up
+// to 39 lower-case letters, digits and underscores, is Invalid.
+func Dialect(table string) (outbox.Dialect, error) {
+	if table == "" {
+		table = DefaultTable
+	}
+	if !identifier.MatchString(table) {
+		return outbox.Dialect{}, job.Errorf(job.Invalid, "an outbox table is named with 1 to 40 lower-case letters, digits and underscores, not a digit first, got %.80q", table)
+	}
+	named := func(sql string) string { return strings.ReplaceAll(sql, DefaultTable, table) }
+	return outbox.Dialect{
+		Name:     "mysql",
+		Table:    table,
+		Create:   named(create),
+		Columns:  named(`SELECT column_name FROM information_schema.columns WHERE table_schema = database() AND table_name = 'ojs_outbox'`),
+		Identity: named(`SELECT value FROM ojs_outbox_identity`),
+		Audit:    audit(table),
+		Insert:   named(`INSERT INTO ojs_outbox (job_id, job_type, job_args, job_options) VALUES (?, ?, ?, ?)`),
+		Pending:  named(pending),
+		Take:     named(`UPDATE ojs_outbox FORCE INDEX (PRIMARY) SET status = 'taken', owner = ? WHERE id IN ({ids})`),
+		Peek:     named(`SELECT 1 FROM ojs_outbox WHERE status = 'pending' AND next_try_at <= ? LIMIT 1`),
+		Back:     named(`UPDATE ojs_outbox FORCE INDEX (ojs_outbox_owner) SET status = 'pending', owner = NULL WHERE owner = ? AND status = 'taken'`),
+		Done:     named(`DELETE o FROM ojs_outbox AS o FORCE INDEX (PRIMARY) WHERE status = 'taken' AND owner = ? AND id IN ({ids})`),
+		Sent:     named(`UPDATE ojs_outbox FORCE INDEX (PRIMARY) SET status = 'sent', owner = NULL, sent_at = ?, attempts = attempts + ?, error = NULL WHERE status = 'taken' AND owner = ? AND id IN ({ids})`),
+		Relayed:  named(`UPDATE ojs_outbox FORCE INDEX (PRIMARY) SET status = 'relayed', sent_at = ?, attempts = attempts + ?, error = NULL WHERE status = 'taken' AND owner = ? AND id IN ({ids})`),
+		Ended:    named(`DELETE o FROM ojs_outbox AS o FORCE INDEX (PRIMARY) WHERE status = 'relayed' AND owner = ? AND id IN ({ids})`),
+		Parked:   named(`UPDATE ojs_outbox FORCE INDEX (PRIMARY) SET status = 'parked', owner = NULL, error = LEFT(?, 10000), attempts = attempts + ? WHERE status = 'taken' AND owner = ? AND id IN ({ids})`),
+		Later:    named(`UPDATE ojs_outbox FORCE INDEX (PRIMARY) SET status = 'pending', owner = NULL, next_try_at = ?, error = LEFT(?, 10000), attempts = attempts + ? WHERE status = 'taken' AND owner = ? AND id IN ({ids})`),
+		Kept:     named(`SELECT id, status, coalesce(sent_at, 0) FROM ojs_outbox WHERE id > ? ORDER BY id LIMIT ?`),
+		Delete:   named(`DELETE o FROM ojs_outbox AS o FORCE INDEX (PRIMARY) WHERE status = 'sent' AND id IN ({ids})`),
+		Renew:    named(renew),
+		Leave:    named(`UPDATE ojs_outbox_relays SET until = ` + now + ` WHERE owner = ? AND until > 0`),
+		Count:    named(`UPDATE ojs_outbox_relays SET sent = sent + ? WHERE owner = ?`),
+		Dead:     named(`SELECT owner FROM ojs_outbox_relays WHERE owner <> ? AND until > 0 AND until <= ` + now),
+		Free:     named(free),
+		Bury:     named(`UPDATE ojs_outbox_relays SET until = 0 WHERE owner = ? AND until <= ` + now),
+		Held:     named(`SELECT id, job_id, created_at FROM ojs_outbox WHERE owner = ? AND status = 'relayed' AND id > ? ORDER BY id LIMIT ?`),
+		Peers:    named(`SELECT owner, mode, sent, seen_at FROM ojs_outbox_relays WHERE seen_at >= ?`),
+		Stats:    named(`SELECT status, count(*), coalesce(min(created_at), 0) FROM ojs_outbox GROUP BY status`),
+		List:     named(`SELECT id, left(job_type, 255), attempts, created_at, error FROM ojs_outbox WHERE status = 'parked' AND id > ? ORDER BY id LIMIT ?`),
+		Replay:   named(`UPDATE ojs_outbox FORCE INDEX (PRIMARY) SET status = 'pending', error = NULL, next_try_at = 0 WHERE status = 'parked' AND id IN ({ids})`),
+		Discard:  named(`DELETE o FROM ojs_outbox AS o FORCE INDEX (PRIMARY) WHERE status = 'parked' AND id IN ({ids})`),
+
+		TickBegin: named(tickBegin),
+		TickEnd:   tickEnd,
+		TickAdd:   named(`INSERT IGNORE INTO ojs_outbox_ticks (name, at) SELECT w.name, w.at FROM (SELECT CAST(? AS CHAR(255)) AS name, CAST(? AS SIGNED) AS at) AS w WHERE w.at >= ` + now + ` - 90000000`),
+		TickOf:    named(`SELECT job_id FROM ojs_outbox_ticks WHERE name = ? AND at = ?`),
+		TickLast:  named(`SELECT t.last_id, t.last_row, o.status FROM ojs_outbox_ticks AS t LEFT JOIN ojs_outbox AS o ON o.id = t.last_row AND o.job_id = t.last_id WHERE t.name = ? AND t.at <> ? ORDER BY t.at DESC LIMIT 1`),
+		TickSet:   named(`UPDATE ojs_outbox_ticks SET job_id = ?, last_id = ?, last_row = ? WHERE name = ? AND at = ?`),
+		TickTrim:  named(tickTrim),
+		TickAgain: []string{"Error 1213"},
+		TickAudit: tickAudit(table),
+	}, nil
+}
+
+// SQL are the statements that make the outbox, for migrations. They may be run again.
+func SQL(table string) (string, error) {
+	d, err := Dialect(table)
+	return d.Create, err
+}
+
+// now is the clock of the database, in milliseconds since 1970. UNIX_TIMESTAMP(NOW(3))
+// would go through the session's time zone, and be an hour off when that one's
+// summer time ends.
+const now = `(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000)`
+
+// tickBegin ends the session of a server that falls silent in its transaction:
+// the others wait for it.
+const tickBegin = `SET SESSION wait_timeout = 30;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+START TRANSACTION;
+INSERT INTO ojs_outbox_ticks (name, at) VALUES ('', 0) ON DUPLICATE KEY UPDATE job_id = NULL`
+
+const tickEnd = `COMMIT;
+SET SESSION wait_timeout = DEFAULT`
+
+// tickTrim chooses in a table of its own: MySQL reads none that it deletes from.
+const tickTrim = `DELETE t FROM ojs_outbox_ticks AS t JOIN (
+  SELECT a.name, a.at FROM ojs_outbox_ticks AS a FORCE INDEX (ojs_outbox_ticks_at) WHERE a.at < ` + now + ` - 93600000
+  AND EXISTS (SELECT 1 FROM ojs_outbox_ticks AS b WHERE b.name = a.name AND b.at > a.at)
+  ORDER BY a.at LIMIT ?) AS old ON t.name = old.name AND t.at = old.at`
+
+// The indexes are named because a planner that chooses to scan a small table
+// would wait there for rows that the app has not committed yet.
+
+// pending reads no more of a row than is needed to see that it is too long.
+const pending = `SELECT id, left(job_id, 64), left(job_type, 1024), left(job_args, 1048577), left(job_options, 1048577), created_at, attempts
+FROM ojs_outbox FORCE INDEX (ojs_outbox_status) WHERE status = 'pending' AND next_try_at <= ? ORDER BY id LIMIT ? FOR UPDATE SKIP LOCKED`
+
+const renew = `INSERT INTO ojs_outbox_relays (owner, mode, until, seen_at)
+VALUES (?, ?, ` + now + ` + ?, ` + now + `)
+ON DUPLICATE KEY UPDATE mode = VALUES(mode), until = VALUES(until), seen_at = VALUES(seen_at)`
+
+// free is fenced: the owner may have come back.
+const free = `UPDATE ojs_outbox FORCE INDEX (ojs_outbox_owner) SET status = 'pending', owner = NULL
+WHERE owner = ? AND status IN ('taken', 'relayed')
+AND EXISTS (SELECT 1 FROM ojs_outbox_relays AS r WHERE r.owner = ojs_outbox.owner AND r.until > 0 AND r.until <= ` + now + `)
+ORDER BY id LIMIT 500`

@@ -1,0 +1,62 @@
+package sqlite
+
+import "strings"
+
+// audit are the questions of outbox.Dialect.Audit. Types are not asked for: a
+// column of SQLite holds whatever is written to it, and the relay reads it so.
+func audit(table string) []string {
+	return of(table, tables, columns, autoincrement, indexes, identity)
+}
+
+// tickAudit are the questions of outbox.Dialect.TickAudit.
+func tickAudit(table string) []string { return of(table, tickTable, tickColumns, tickIndexes) }
+
+func of(table string, questions ...string) []string {
+	for i, q := range questions {
+		questions[i] = strings.ReplaceAll(q, DefaultTable, table)
+	}
+	return questions
+}
+
+const tables = `WITH w(n, name) AS (VALUES (1, 'ojs_outbox'), (2, 'ojs_outbox_relays'), (3, 'ojs_outbox_identity'))
+SELECT 'the table ' || name || ' is missing; make it with: outrider outbox init DSN' FROM w
+WHERE name NOT IN (SELECT name FROM sqlite_master) AND (n = 1 OR 'ojs_outbox' IN (SELECT name FROM sqlite_master)) ORDER BY n`
+
+const columns = `WITH w(n, tab, name) AS (VALUES (1, 'ojs_outbox', 'id'), (2, 'ojs_outbox', 'job_id'), (3, 'ojs_outbox', 'job_type'),
+  (4, 'ojs_outbox', 'job_args'), (5, 'ojs_outbox', 'job_options'), (6, 'ojs_outbox', 'status'), (7, 'ojs_outbox', 'owner'),
+  (8, 'ojs_outbox', 'attempts'), (9, 'ojs_outbox', 'next_try_at'), (10, 'ojs_outbox', 'created_at'), (11, 'ojs_outbox', 'sent_at'),
+  (12, 'ojs_outbox', 'error'), (13, 'ojs_outbox_relays', 'owner'), (14, 'ojs_outbox_relays', 'until'), (15, 'ojs_outbox_relays', 'seen_at'),
+  (16, 'ojs_outbox_relays', 'mode'), (17, 'ojs_outbox_relays', 'sent'), (18, 'ojs_outbox_identity', 'one'), (19, 'ojs_outbox_identity', 'value'))
+SELECT tab || '.' || name || ': the column is missing' FROM w
+WHERE tab IN (SELECT name FROM sqlite_master) AND NOT EXISTS (SELECT 1 FROM pragma_table_info(w.tab) AS c WHERE c.name = w.name) ORDER BY n`
+
+// autoincrement: job ids are made of row ids, so one that was deleted must not come again.
+const autoincrement = `SELECT 'ojs_outbox.id: expected INTEGER PRIMARY KEY AUTOINCREMENT; without it the id of a deleted row comes again, and its job would count as sent'
+FROM sqlite_master WHERE type = 'table' AND name = 'ojs_outbox' AND upper(sql) NOT LIKE '%AUTOINCREMENT%'`
+
+const indexes = `WITH w(n, name, told) AS (VALUES
+  (1, 'ojs_outbox_pending', 'CREATE INDEX ojs_outbox_pending ON ojs_outbox (id) WHERE status = ''pending'''),
+  (2, 'ojs_outbox_owned', 'CREATE INDEX ojs_outbox_owned ON ojs_outbox (owner, id) WHERE owner IS NOT NULL'),
+  (3, 'ojs_outbox_parked', 'CREATE INDEX ojs_outbox_parked ON ojs_outbox (id) WHERE status = ''parked'''))
+SELECT 'the index ' || name || ' is missing; run: ' || told FROM w
+WHERE 'ojs_outbox' IN (SELECT name FROM sqlite_master) AND name NOT IN (SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = 'ojs_outbox') ORDER BY n`
+
+const identity = `SELECT 'the outbox ojs_outbox has no identity, from which job ids are made; make it with: outrider outbox init DSN'
+WHERE (SELECT count(*) FROM ojs_outbox_identity WHERE one = 1 AND value <> '') <> 1`
+
+// What outbox.Ticks needs.
+
+const tickTable = `SELECT 'the table ojs_outbox_ticks is missing; make it with: outrider outbox init DSN'
+WHERE 'ojs_outbox' IN (SELECT name FROM sqlite_master) AND 'ojs_outbox_ticks' NOT IN (SELECT name FROM sqlite_master)`
+
+const tickColumns = `WITH w(n, name) AS (VALUES (1, 'name'), (2, 'at'), (3, 'job_id'), (4, 'last_id'), (5, 'last_row'))
+SELECT 'ojs_outbox_ticks.' || name || ': the column is missing' FROM w
+WHERE 'ojs_outbox_ticks' IN (SELECT name FROM sqlite_master) AND name NOT IN (SELECT name FROM pragma_table_info('ojs_outbox_ticks')) ORDER BY n`
+
+// tickIndexes: without the key two servers would make the job of one tick.
+const tickIndexes = `WITH w(n, cols, uniq, told) AS (VALUES
+  (1, 'at,name', 1, 'ojs_outbox_ticks: expected PRIMARY KEY (name, at)'),
+  (2, 'at', 0, 'the index ojs_outbox_ticks_at is missing; run: CREATE INDEX ojs_outbox_ticks_at ON ojs_outbox_ticks (at)'))
+SELECT told FROM w WHERE 'ojs_outbox_ticks' IN (SELECT name FROM sqlite_master) AND NOT EXISTS (
+  SELECT 1 FROM pragma_index_list('ojs_outbox_ticks') AS i WHERE i."unique" >= w.uniq AND i.partial = 0
+  AND w.cols = (SELECT group_concat(name, ',') FROM (SELECT name FROM pragma_index_info(i.name) ORDER BY name))) ORDER BY n`

@@ -1,0 +1,104 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/outrider-jobs/outrider/internal/wire"
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// Explain says what a unique policy comes to; see [job.KeyService].
+func (c *Client) Explain(ctx context.Context, e job.Envelope) (job.Explanation, error) {
+	if err := e.Validate(); err != nil { // only what is valid can be encoded
+		return job.Explanation{}, err
+	}
+	body, err := c.do(ctx, call{method: http.MethodPost, path: "/unique/explain", body: wire.PushBody(&e)})
+	if err != nil {
+		return job.Explanation{}, err
+	}
+	return wire.ReadExplanation(body)
+}
+
+// Claims lists the unique keys that are held; see [job.KeyService]. A page of
+// more than 200 is read in several requests, so it is no snapshot of one instant.
+func (c *Client) Claims(ctx context.Context, f job.Filter) (job.Claims, error) {
+	want := min(max(cmp.Or(f.Limit, 50), 1), maxList)
+	f = job.Filter{Queue: f.Queue, Type: f.Type, States: f.States, Offset: f.Offset, Cursor: f.Cursor}
+	var all job.Claims
+	for first := true; ; first = false {
+		f.Limit = min(want-len(all.Claims), wire.PageMax)
+		body, err := c.do(ctx, call{method: http.MethodGet, path: "/unique-jobs?" + wire.JobsQuery(f).Encode()})
+		if err != nil {
+			return job.Claims{}, err
+		}
+		page, err := wire.ReadClaims(body)
+		if err != nil {
+			return job.Claims{}, err
+		}
+		if first {
+			all.Total = page.Total
+		}
+		all.Claims, all.Next = append(all.Claims, page.Claims...), page.Next
+		if page.Next == "" || len(page.Claims) == 0 || len(all.Claims) >= want {
+			return all, nil
+		}
+		f.Cursor, f.Offset = page.Next, 0
+	}
+}
+
+// ReleaseKey takes a unique key off its jobs; see [job.KeyService].
+func (c *Client) ReleaseKey(ctx context.Context, fingerprint string) (int, error) {
+	if !job.ValidKey(fingerprint) {
+		return 0, nil // no job carries it, and its path would lead elsewhere
+	}
+	body, err := c.do(ctx, call{method: http.MethodDelete, path: "/unique-jobs/" + fingerprint})
+	if err != nil {
+		return 0, err
+	}
+	return wire.ReadReleasedKey(body)
+}
+
+// DedupOwner reads who holds a deduplication key; see [job.KeyService].
+func (c *Client) DedupOwner(ctx context.Context, queue, id string) (*job.Job, error) {
+	if queue == "" || id == "" {
+		return nil, job.NoDedupOwner(queue, id)
+	}
+	body, err := c.do(ctx, call{method: http.MethodGet, path: dedupPath(queue, id)})
+	if err != nil {
+		return nil, err
+	}
+	return wire.ReadDedupOwner(body)
+}
+
+// ReleaseDedup takes a deduplication key off its owner; see [job.KeyService].
+func (c *Client) ReleaseDedup(ctx context.Context, queue, id string) (bool, error) {
+	if queue == "" || id == "" {
+		return false, nil
+	}
+	body, err := c.do(ctx, call{method: http.MethodDelete, path: dedupPath(queue, id)})
+	if err != nil {
+		return false, err
+	}
+	return wire.ReadReleasedDedup(body)
+}
+
+// dedupPath is the path of a deduplication key. Its id may be any text.
+func dedupPath(queue, id string) string {
+	return "/queues/" + segment(queue) + "/deduplication/" + segment(id)
+}
+
+// segment is text as one segment of a path, also where it is "." or "..", which
+// would lead elsewhere (contract §3.13).
+func segment(s string) string {
+	switch s {
+	case ".":
+		return "%2E"
+	case "..":
+		return "%2E%2E"
+	}
+	return strings.ReplaceAll(url.PathEscape(s), ":", "%3A")
+}

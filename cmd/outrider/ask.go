@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outrider-jobs/outrider/client"
+	"github.com/outrider-jobs/outrider/internal/wording"
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// question is what a command asks of a running server, and how it shows the answer.
+type question struct {
+	client *client.Client
+	json   bool
+	out    io.Writer
+}
+
+// asking gives cmd the flags of a command that asks a running server. What it
+// returns reads them.
+func (a *app) asking(cmd *cobra.Command) func() (*question, error) {
+	bind(cmd, "url")
+	output := cmd.Flags().StringP("output", "o", "table", "table or json")
+	return func() (*question, error) {
+		if *output != "table" && *output != "json" {
+			return nil, usage("-o must be table or json, got %q", *output)
+		}
+		cfg, err := a.configure(cmd)
+		if err != nil {
+			return nil, err
+		}
+		c, err := client.New(cfg.url, client.Options{})
+		return &question{client: c, json: *output == "json", out: a.stdout}, err
+	}
+}
+
+// show asks, and prints the answer: as it came, or read into the given value and
+// printed for a person.
+func (q *question) show(ctx context.Context, method, path string, body []byte, into any, print func(io.Writer) error) error {
+	answer, err := q.client.Raw(ctx, method, path, body)
+	if err != nil {
+		return asked(err)
+	}
+	if q.json {
+		_, err := fmt.Fprintf(q.out, "%s\n", answer)
+		return err
+	}
+	if err := json.Unmarshal(answer, into); err != nil {
+		return fmt.Errorf("the server's answer cannot be read: %w", err)
+	}
+	return print(q.out)
+}
+
+// asked is the error of a command that asked a server. An error without a cause
+// is the word of a server, one with a cause never got an answer.
+func asked(err error) error {
+	var e *job.Error
+	waited := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	if errors.As(err, &e) && e.Kind == job.Unavailable && e.Err != nil && !waited {
+		return &failure{exitUnreachable, err}
+	}
+	return err
+}
+
+// readFile reads at most limit bytes of a file.
+func readFile(name string, limit int64) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, limit))
+}
+
+// checkText says what is wrong with the JSON of a file, and where: the line, and
+// under it a mark.
+func checkText(name string, raw []byte) error {
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return fmt.Errorf("%s is empty; it must hold a job in JSON", name)
+	}
+	var v json.RawMessage
+	err := json.Unmarshal(raw, &v)
+	var wrong *json.SyntaxError
+	if !errors.As(err, &wrong) {
+		if err := job.CheckJSON(raw); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		return nil
+	}
+	at := int(max(wrong.Offset-1, 0)) // Offset is behind the byte that is wrong
+	if strings.HasPrefix(wrong.Error(), "unexpected end") {
+		at = len(bytes.TrimRight(raw, " \t\r\n"))
+	}
+	line, column, text, mark := place(raw, at)
+	return fmt.Errorf("%s is no JSON, line %d, column %d: %w\n  %s\n  %s^", name, line, column, wrong, text, strings.Repeat(" ", mark))
+}
+
+// around is how many characters are shown on either side of a mistake.
+const around = 60
+
+// place is the line and the column of byte at, counted from 1, the text around
+// it in that line, and how far into the text it is.
+func place(raw []byte, at int) (line, column int, text string, mark int) {
+	line = 1 + bytes.Count(raw[:at], []byte("\n"))
+	start := bytes.LastIndexByte(raw[:at], '\n') + 1
+	rest, _, _ := bytes.Cut(raw[at:], []byte("\n"))
+	before, after := []rune(string(raw[start:at])), []rune(string(rest))
+	column = 1 + len(before)
+	left := wording.Printable(string(before[max(0, len(before)-around):]))
+	right := wording.Printable(string(after[:min(around, len(after))]))
+	return line, column, left + right, len([]rune(left))
+}

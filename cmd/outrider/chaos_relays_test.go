@@ -1,0 +1,192 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/outrider-jobs/outrider/outbox"
+)
+
+func outboxParked(s *chaosShop) ([]outbox.Parked, error) {
+	return outbox.ParkedRows(context.Background(), s.app, s.d, 0, 3)
+}
+
+// scale is how a test of chaos is stretched with its number of rows: the small
+// one is over in seconds, the big one lasts for minutes.
+type scale struct {
+	rows  int
+	delay time.Duration // the longest a transaction is open
+	every time.Duration // between two kills
+	size  int           // orders of a transaction, so that the load lasts for some kills
+}
+
+func chaosScale(t *testing.T) scale {
+	t.Helper()
+	s := scale{rows: chaosRows(t, 2000), delay: 200 * time.Millisecond, every: time.Second}
+	lasting := 6 * time.Second
+	if s.rows >= 50_000 {
+		s.delay, s.every, lasting = 2*time.Second, 5*time.Second, 90*time.Second
+	}
+	// Each writer commits once in half a delay, as much is waited on average.
+	s.size = max(1, s.rows/(chaosWriters*int(lasting/(s.delay/2))))
+	return s
+}
+
+// TestChaosOfRelays: two relays take the rows of an app to a server that loses
+// answers, and one of the three is always being killed. Every committed order
+// has one job, and nothing else has one.
+func TestChaosOfRelays(t *testing.T) { onShops(t, chaosOfRelays) }
+
+func chaosOfRelays(t *testing.T, s *chaosShop) {
+	size, seed := chaosScale(t), uint64(time.Now().UnixNano())
+	dir, addr := t.TempDir(), freePort(t)
+	jobs := filepath.Join(dir, "jobs.db")
+	server := keep(t, "server", "serve", "--listen", addr, "--db", jobs)
+	up(t, server, "http://"+addr)
+	proxy := newLossy(t, "http://"+addr, 20)
+	d := done{times: map[int64]int{}}
+	stopWorker := d.work(t, "http://"+addr, 20, 0)
+	kept := []*keeper{
+		keep(t, "relay 1", "relay", "--outbox", s.dsn, "--to", proxy.URL, "--outbox-lease", "2s"),
+		keep(t, "relay 2", "relay", "--outbox", s.dsn, "--to", proxy.URL, "--outbox-lease", "2s"),
+		server,
+	}
+
+	began := time.Now()
+	app := &load{shop: s, target: int64(size.rows), size: size.size, delay: size.delay, seed: seed}
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		app.run(t.Context())
+	}()
+	kills := 0
+	for tick, running := time.NewTicker(size.every), true; running; {
+		select {
+		case <-tick.C:
+			kept[kills%len(kept)].crash(nil)
+			kills++
+		case <-written:
+			tick.Stop()
+			running = false
+		}
+	}
+	wrote := time.Since(began)
+	up(t, server, "http://"+addr)
+
+	left := settles(func() int64 { st := s.status(); return st.Pending + st.Taken + st.Relayed })
+	drained := time.Since(began)
+	committed := s.committed()
+	if left == 0 {
+		settles(func() int64 { n, _ := d.sizes(); return int64(len(committed) - n) })
+	}
+	ended := time.Since(began)
+	stopWorker()
+	for _, k := range kept {
+		k.stop()
+	}
+
+	stored := jobsIn(t, jobs)
+	audit(committed, stored).report(t)
+	s.emptyOutbox()
+	app.seen(t)
+	_, again := d.sizes()
+	t.Logf("%s, seed %d: %d orders committed in %d transactions, %d rolled back, %d jobs; %d kills; %d posts with %d jobs sent again, %d of their answers lost, %d gets, %d requests to a dead server; %d executions too many; "+
+		"written in %v, drained after %v, done after %v", s.d.Name, seed, len(committed), app.commits.Load(), app.rolledBack.Load(), len(stored),
+		kills, proxy.posts.Load(), proxy.resends(), proxy.lost.Load(), proxy.gets.Load(), proxy.down.Load(), again,
+		wrote.Round(time.Millisecond), drained.Round(time.Millisecond), ended.Round(time.Millisecond))
+	if proxy.lost.Load() == 0 || proxy.resends() == 0 || kills < 2 {
+		t.Errorf("there was no chaos: %d kills, %d answers lost, %d resends", kills, proxy.lost.Load(), proxy.resends())
+	}
+}
+
+// seen fails the test if the app has seen an error: a relay must not be felt.
+func (l *load) seen(t *testing.T) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.errors); n > 0 {
+		t.Errorf("the app has seen %d errors in %d transactions, such as: %v", n, l.commits.Load(), l.errors[0])
+	}
+}
+
+// TestChaosOfAnswersOfTheDatabase: the database does what the relays ask, and
+// one in four of its answers to a COMMIT is lost with the connection. No row
+// stays behind while its relay lives.
+func TestChaosOfAnswersOfTheDatabase(t *testing.T) {
+	for _, name := range []string{"postgres", "mysql"} {
+		t.Run(name, func(t *testing.T) { lostCommits(t, newShop(t, name)) })
+	}
+}
+
+func lostCommits(t *testing.T, s *chaosShop) {
+	near, host := s.through(func(host string) *cutter { return newCutter(t, host, 4) })
+	dir, addr := t.TempDir(), freePort(t)
+	jobs := filepath.Join(dir, "jobs.db")
+	server := keep(t, "server", "serve", "--listen", addr, "--db", jobs)
+	up(t, server, "http://"+addr)
+	d := done{times: map[int64]int{}}
+	stopWorker := d.work(t, "http://"+addr, 20, 0)
+	relay := keep(t, "relay", "relay", "--outbox", near, "--to", "http://"+addr)
+
+	app := &load{shop: s, target: int64(min(chaosRows(t, 2000), 20_000)), size: 2, delay: 100 * time.Millisecond, seed: uint64(time.Now().UnixNano())}
+	app.run(t.Context())
+	host.healed.Store(true)
+	left := settles(func() int64 { st := s.status(); return st.Pending + st.Taken })
+	if left > 0 {
+		t.Errorf("%d rows are not relayed though all is well again: %+v", left, s.status())
+	}
+	committed := s.committed()
+	if left == 0 {
+		settles(func() int64 { n, _ := d.sizes(); return int64(len(committed) - n) })
+	}
+	stopWorker()
+	relay.stop()
+	server.stop()
+	if left == 0 {
+		audit(committed, jobsIn(t, jobs)).report(t)
+		s.emptyOutbox()
+	}
+	app.seen(t)
+	t.Logf("%s: %d orders; %d of %d commits cut", s.d.Name, len(committed), host.cuts.Load(), host.commits.Load())
+}
+
+// TestAnOpenTransactionOfTheApp: one transaction of the app has written a row
+// and stays open. The rows of the others become jobs and go all the same.
+func TestAnOpenTransactionOfTheApp(t *testing.T) {
+	for _, name := range []string{"postgres", "mysql"} { // SQLite has one writer
+		t.Run(name, func(t *testing.T) { openTransaction(t, newShop(t, name)) })
+	}
+}
+
+func openTransaction(t *testing.T, s *chaosShop) {
+	const rows = 50
+	addr := freePort(t)
+	jobs := filepath.Join(t.TempDir(), "jobs.db")
+	s.fill(rows / 2)
+	open, err := s.app.Begin()
+	s.must(err)
+	defer open.Rollback()           // after Commit it does nothing
+	s.must(placeOrders(open, 1000)) // among the ids of the others
+	for id := int64(rows/2 + 1); id <= rows; id++ {
+		s.must(s.oneOrder(id, true))
+	}
+	server := keep(t, "server", "serve", "--listen", addr, "--db", jobs, "--outbox", s.dsn)
+	up(t, server, "http://"+addr)
+	began := time.Now()
+	if left := settles(func() int64 { st := s.status(); return st.Pending + st.Taken }); left > 0 {
+		t.Errorf("%d rows wait for a transaction that is not theirs: %+v", left, s.status())
+	}
+	t.Logf("%s: %d rows beside an open transaction took %v", s.d.Name, rows, time.Since(began).Round(time.Millisecond))
+	s.must(open.Commit())
+	settles(func() int64 { st := s.status(); return st.Pending + st.Taken })
+	server.stop()
+	stored := jobsIn(t, jobs)
+	if v := audit(s.committed(), stored); len(v.missing)+len(v.twice)+len(v.phantom) > 0 {
+		t.Errorf("of %d jobs: %+v", len(stored), v)
+	}
+	s.emptyOutbox()
+}

@@ -1,0 +1,594 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	mysqloutbox "github.com/outrider-jobs/outrider/adapters/mysql"
+	"github.com/outrider-jobs/outrider/adapters/postgres"
+	"github.com/outrider-jobs/outrider/adapters/sqlite"
+	"github.com/outrider-jobs/outrider/client"
+	"github.com/outrider-jobs/outrider/job"
+	"github.com/outrider-jobs/outrider/outbox"
+)
+
+// The tests of chaos run the program as processes of its own against databases
+// of the user's, kill them, and compare what the app has committed with what the
+// job server has. They assert what is true at the end and never how long it
+// took; figures are logged. OUTRIDER_CHAOS_ROWS makes them as large as one likes.
+
+// chaosRows is how many rows a test is to have.
+func chaosRows(t *testing.T, standard int) int {
+	t.Helper()
+	v := os.Getenv("OUTRIDER_CHAOS_ROWS")
+	if v == "" && raced {
+		return max(standard/10, min(standard/4, 500))
+	}
+	if v == "" {
+		return standard
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil || n < 1 {
+		t.Fatalf("OUTRIDER_CHAOS_ROWS: %q is no number of rows", v)
+	}
+	return n
+}
+
+// chaosShop is an app's database with orders and an outbox.
+type chaosShop struct {
+	t   *testing.T
+	d   outbox.Dialect
+	dsn string  // as outrider is told
+	app *sql.DB // as an app opens it
+}
+
+// onShops runs a test on a shop of each database.
+func onShops(t *testing.T, test func(t *testing.T, s *chaosShop)) {
+	for _, name := range []string{"postgres", "mysql", "sqlite"} {
+		t.Run(name, func(t *testing.T) { test(t, newShop(t, name)) })
+	}
+}
+
+// newShop makes a shop that is gone behind the test.
+func newShop(t *testing.T, database string) *chaosShop {
+	t.Helper()
+	s := &chaosShop{t: t}
+	switch database {
+	case "postgres":
+		s.inPostgres()
+	case "mysql":
+		s.inMySQL()
+	default:
+		s.inSQLite(filepath.Join(t.TempDir(), "shop.db"))
+	}
+	if err := outbox.Init(t.Context(), s.app, s.d); err != nil {
+		t.Fatal(err)
+	}
+	s.exec(`CREATE TABLE orders (id BIGINT PRIMARY KEY, email VARCHAR(100) NOT NULL)`)
+	return s
+}
+
+func (s *chaosShop) inPostgres() {
+	s.t.Helper()
+	u, err := url.Parse(cmp.Or(os.Getenv("OUTRIDER_TEST_POSTGRES"), "postgres://postgres@127.0.0.1:5432/test"))
+	s.must(err)
+	schema := "outrider_chaos_" + strings.ToLower(rand.Text())
+	admin := s.opened(sql.Open("pgx", u.String()))
+	s.answers(admin, "PostgreSQL at "+u.Host)
+	s.t.Cleanup(func() {
+		if _, err := admin.Exec("DROP SCHEMA " + schema + " CASCADE"); err != nil {
+			s.t.Error(err)
+		}
+	})
+	_, err = admin.Exec("CREATE SCHEMA " + schema)
+	s.must(err)
+	q := u.Query()
+	q.Set("search_path", schema)
+	u.RawQuery = q.Encode()
+	s.dsn = u.String()
+	c, err := pgx.ParseConfig(s.dsn)
+	s.must(err)
+	s.app = s.opened(stdlib.OpenDB(*c), nil)
+	s.d, err = postgres.Dialect("")
+	s.must(err)
+}
+
+func (s *chaosShop) inMySQL() {
+	s.t.Helper()
+	c, err := mysql.ParseDSN(cmp.Or(os.Getenv("OUTRIDER_TEST_MYSQL"), "root@tcp(127.0.0.1:3306)/test"))
+	s.must(err)
+	name := "outrider_chaos_" + strings.ToLower(rand.Text())
+	admin := s.opened(sql.Open("mysql", c.FormatDSN()))
+	s.answers(admin, "MariaDB or MySQL at "+c.Addr)
+	s.t.Cleanup(func() {
+		if _, err := admin.Exec("DROP DATABASE " + name); err != nil {
+			s.t.Error(err)
+		}
+	})
+	_, err = admin.Exec("CREATE DATABASE " + name)
+	s.must(err)
+	c.DBName = name
+	u := url.URL{Scheme: "mysql", Host: c.Addr, Path: "/" + name, User: url.User(c.User)}
+	if c.Passwd != "" {
+		u.User = url.UserPassword(c.User, c.Passwd)
+	}
+	s.dsn = u.String()
+	s.app = s.opened(sql.Open("mysql", c.FormatDSN()))
+	s.d, err = mysqloutbox.Dialect("")
+	s.must(err)
+}
+
+func (s *chaosShop) inSQLite(path string) {
+	s.t.Helper()
+	s.dsn = "sqlite:" + path
+	s.app = s.opened(sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)&_txlock=immediate"))
+	var err error
+	s.d, err = sqlite.Dialect("")
+	s.must(err)
+}
+
+func (s *chaosShop) opened(db *sql.DB, err error) *sql.DB {
+	s.t.Helper()
+	s.must(err)
+	db.SetMaxOpenConns(16)
+	db.SetMaxIdleConns(16)
+	s.t.Cleanup(func() { _ = db.Close() }) // the test is over
+	return db
+}
+
+func (s *chaosShop) answers(db *sql.DB, what string) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Second)
+	defer cancel()
+	if err := db.PingContext(ctx); err != nil {
+		s.t.Skipf("skipped: no %s: %v", what, err)
+	}
+}
+
+func (s *chaosShop) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *chaosShop) exec(query string) {
+	s.t.Helper()
+	if _, err := s.app.Exec(query); err != nil {
+		s.t.Fatalf("%.200s: %v", query, err)
+	}
+}
+
+func (s *chaosShop) status() outbox.Status {
+	s.t.Helper()
+	st, err := outbox.Inspect(context.Background(), s.app, s.d, time.Now())
+	s.must(err)
+	return st
+}
+
+// committed are the orders that are really there.
+func (s *chaosShop) committed() (ids []int64) {
+	s.t.Helper()
+	rows, err := s.app.Query(`SELECT id FROM orders ORDER BY id`)
+	s.must(err)
+	defer rows.Close()
+	for rows.Next() {
+		var id int64
+		s.must(rows.Scan(&id))
+		ids = append(ids, id)
+	}
+	s.must(rows.Err())
+	return ids
+}
+
+const chaosOptions = `{"retry":{"max_attempts":100,"initial_interval":"PT0.1S","backoff_strategy":"none","jitter":false}}`
+
+// placeOrders writes orders and the rows of their jobs; what an order is named says all of it.
+func placeOrders(tx *sql.Tx, ids ...int64) error {
+	orders, rows := make([]string, len(ids)), make([]string, len(ids))
+	for i, id := range ids {
+		orders[i] = fmt.Sprintf("(%d,'ada-%[1]d@example.com')", id)
+		rows[i] = fmt.Sprintf("('order.confirm','[%d]','%s')", id, chaosOptions)
+	}
+	if _, err := tx.Exec(`INSERT INTO orders (id, email) VALUES ` + strings.Join(orders, ",")); err != nil {
+		return err
+	}
+	_, err := tx.Exec(`INSERT INTO ojs_outbox (job_type, job_args, job_options) VALUES ` + strings.Join(rows, ","))
+	return err
+}
+
+// load is an app under load: writers that place orders until so many have
+// committed. Each waits at random before its commits and takes back one
+// transaction in ten.
+type load struct {
+	shop   *chaosShop
+	target int64
+	size   int           // orders of a transaction, on average
+	delay  time.Duration // the longest a transaction stays open
+	seed   uint64
+
+	alone      sync.Mutex // SQLite has one writer, and the app knows that
+	next       atomic.Int64
+	committed  atomic.Int64
+	rolledBack atomic.Int64
+	commits    atomic.Int64
+
+	mu     sync.Mutex // guards what is below
+	errors []error    // that the app has seen
+}
+
+const chaosWriters = 8
+
+// run writes until the target is reached or ctx ends.
+func (l *load) run(ctx context.Context) {
+	var writers sync.WaitGroup
+	for i := range chaosWriters {
+		r := mathrand.New(mathrand.NewPCG(l.seed, uint64(i)))
+		writers.Go(func() {
+			for ctx.Err() == nil && l.committed.Load() < l.target {
+				if err := l.transaction(r); err != nil {
+					l.mu.Lock()
+					l.errors = append(l.errors, err)
+					l.mu.Unlock()
+				}
+			}
+		})
+	}
+	writers.Wait()
+}
+
+// transaction is one of the app's. Its rows come in several statements with
+// pauses, so that the ids of many transactions lie among each other.
+func (l *load) transaction(r *mathrand.Rand) error {
+	n := 1 + r.IntN(2*l.size)
+	back := r.IntN(10) == 0
+	delay := time.Duration(r.Int64N(int64(l.delay) + 1))
+	if l.shop.d.Name == "sqlite" {
+		// While it is open nobody else writes, the relay neither: an app of
+		// SQLite makes its mind up before it begins.
+		time.Sleep(delay * 19 / 20)
+		delay /= 20
+		l.alone.Lock()
+		defer l.alone.Unlock()
+	}
+	tx, err := l.shop.app.Begin()
+	if err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	defer tx.Rollback() // after Commit it does nothing
+	const parts = 4
+	for from, part := 0, 0; from < n; part++ {
+		to := min(n, from+max(1, (n+parts-1)/parts))
+		ids := make([]int64, 0, to-from)
+		for range to - from {
+			ids = append(ids, l.next.Add(1))
+		}
+		if err := placeOrders(tx, ids...); err != nil {
+			return fmt.Errorf("place orders: %w", err)
+		}
+		time.Sleep(delay / parts)
+		from = to
+	}
+	if back {
+		l.rolledBack.Add(int64(n))
+		return tx.Rollback()
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	l.commits.Add(1)
+	l.committed.Add(int64(n))
+	return nil
+}
+
+// done are the orders whose jobs workers have finished, and how often.
+type done struct {
+	mu    sync.Mutex // guards times
+	times map[int64]int
+}
+
+func (d *done) add(order int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.times[order]++
+}
+
+// sizes are how many orders are done, and how many times too often.
+func (d *done) sizes() (orders, again int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, n := range d.times {
+		again += n - 1
+	}
+	return len(d.times), again
+}
+
+func (d *done) missing(committed []int64) (ids []int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, id := range committed {
+		if d.times[id] == 0 {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// work runs a worker of the server at url until the test ends or stop is
+// called: so many jobs at once, each for 1 ms to take more.
+func (d *done) work(t *testing.T, url string, atOnce int, take time.Duration) (stop func()) {
+	t.Helper()
+	c, err := client.New(url, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	w := client.NewWorker(c, client.WorkerOptions{Concurrency: atOnce, Heartbeat: 500 * time.Millisecond, Visibility: 3 * time.Second,
+		Wait: time.Second, Grace: 2 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+	w.Handle("order.confirm", func(ctx context.Context, j *job.Job) (any, error) {
+		var order int64
+		if err := client.Args(j, &order); err != nil {
+			return nil, client.Discard(err)
+		}
+		if take > 0 {
+			time.Sleep(time.Millisecond + time.Duration(mathrand.Int64N(int64(take))))
+		}
+		d.add(order)
+		return nil, nil
+	})
+	var running sync.WaitGroup
+	running.Go(func() {
+		for ctx.Err() == nil {
+			if err := w.Run(ctx); err != nil {
+				t.Logf("the worker of %s: %v", url, err)
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+	})
+	stop = sync.OnceFunc(func() {
+		cancel()
+		running.Wait()
+		c.Close()
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// keeper keeps one process of the program running, as a supervisor would.
+type keeper struct {
+	t    *testing.T
+	name string
+	args []string
+	log  string // file with all it says
+
+	cmd   *exec.Cmd
+	ended chan struct{}
+	meant atomic.Bool // its end is ours
+	kills int
+	hwm   int64 // kB, the most memory that any of its lives had
+}
+
+// keep starts the program; it is gone when the test ends.
+func keep(t *testing.T, name string, args ...string) *keeper {
+	t.Helper()
+	k := &keeper{t: t, name: name, args: args, log: filepath.Join(t.TempDir(), strings.ReplaceAll(name, " ", "-")+".log")}
+	k.start()
+	t.Cleanup(func() {
+		k.kill()
+		if t.Failed() {
+			t.Logf("the last words of the %s:\n%s", name, k.words(40))
+		}
+	})
+	return k
+}
+
+func (k *keeper) start() {
+	k.t.Helper()
+	log, err := os.OpenFile(k.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	defer log.Close() // the process has its own
+	cmd := exec.Command(os.Args[0], k.args...)
+	cmd.Env = append(withoutSettings(os.Environ()), asProgram, "OUTRIDER_SHUTDOWN_GRACE=2s")
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		k.t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	k.cmd, k.ended = cmd, ended
+	k.meant.Store(false)
+	go func() {
+		defer close(ended)
+		if err := cmd.Wait(); !k.meant.Load() {
+			k.t.Errorf("the %s ended by itself: %v\n%s", k.name, err, k.words(20))
+		}
+	}()
+}
+
+// kill is kill -9.
+func (k *keeper) kill() {
+	k.look()
+	k.meant.Store(true)
+	_ = k.cmd.Process.Kill() // it may have ended
+	<-k.ended
+}
+
+// crash kills the process, does what happens meanwhile, and starts it again.
+func (k *keeper) crash(meanwhile func()) {
+	k.t.Helper()
+	k.kill()
+	k.kills++
+	if meanwhile != nil {
+		meanwhile()
+	}
+	k.start()
+}
+
+// stop asks the process to end, and waits.
+func (k *keeper) stop() {
+	k.t.Helper()
+	k.look()
+	k.meant.Store(true)
+	_ = k.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	select {
+	case <-k.ended:
+	case <-time.After(time.Minute):
+		k.t.Errorf("the %s does not stop:\n%s", k.name, k.words(20))
+		k.kill()
+	}
+}
+
+// look notes how much memory the process has had; nothing without a /proc.
+func (k *keeper) look() {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", k.cmd.Process.Pid))
+	if err != nil {
+		return
+	}
+	for line := range strings.Lines(string(b)) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == "VmHWM:" {
+			n, _ := strconv.ParseInt(f[1], 10, 64) // no number: 0
+			k.hwm = max(k.hwm, n)
+		}
+	}
+}
+
+// cpu is the time that the process has worked; nothing without a /proc.
+func (k *keeper) cpu() time.Duration {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", k.cmd.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(b), ") ")
+	f := strings.Fields(rest)
+	if len(f) < 13 {
+		return 0
+	}
+	user, _ := strconv.Atoi(f[11]) // no number: 0
+	system, _ := strconv.Atoi(f[12])
+	return time.Duration(user+system) * 10 * time.Millisecond
+}
+
+// words are the last lines of the log.
+func (k *keeper) words(n int) string {
+	b, err := os.ReadFile(k.log)
+	if err != nil {
+		return err.Error()
+	}
+	lines := bytes.Split(bytes.TrimSpace(b), []byte("\n"))
+	return string(bytes.Join(lines[max(0, len(lines)-n):], []byte("\n")))
+}
+
+// said counts the lines of the log that hold a text.
+func (k *keeper) said(text string) int {
+	b, err := os.ReadFile(k.log)
+	if err != nil {
+		return 0
+	}
+	return bytes.Count(b, []byte(text))
+}
+
+// freePort is one that no outgoing connection takes while its server is dead.
+func freePort(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		addr := fmt.Sprintf("127.0.0.1:%d", 20000+mathrand.IntN(10000))
+		if ln, err := net.Listen("tcp", addr); err == nil {
+			_ = ln.Close()
+			return addr
+		}
+	}
+	t.Fatal("no free port")
+	return ""
+}
+
+// up waits until a server answers.
+func up(t *testing.T, k *keeper, url string) {
+	t.Helper()
+	c, err := client.New(url, client.Options{Timeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for range 600 {
+		if _, err := c.Health(t.Context()); err == nil {
+			return
+		}
+		select {
+		case <-k.ended:
+			t.Fatalf("the %s has ended:\n%s", k.name, k.words(20))
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	t.Fatalf("the %s does not answer:\n%s", k.name, k.words(20))
+}
+
+// settles waits until left is 0. It gives up when left has not fallen for longer
+// than any lease, and returns what is left then.
+func settles(left func() int64) int64 {
+	least, since := left(), time.Now()
+	for least > 0 && time.Since(since) < 45*time.Second {
+		time.Sleep(50 * time.Millisecond)
+		if n := left(); n < least {
+			least, since = n, time.Now()
+		}
+	}
+	return least
+}
+
+// some is the first of many ids, for a message.
+func some(ids []int64) string {
+	if len(ids) == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%d, such as %v", len(ids), ids[:min(len(ids), 10)])
+}
+
+// percentile of times, which it sorts.
+func percentile(all []time.Duration, p float64) time.Duration {
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return all[min(len(all)-1, int(p*float64(len(all))))]
+}
+
+// through is the shop's DSN with another host, made from the one it has.
+func (s *chaosShop) through(other func(host string) *cutter) (string, *cutter) {
+	s.t.Helper()
+	u, err := url.Parse(s.dsn)
+	s.must(err)
+	c := other(u.Host)
+	u.Host = c.addr
+	if s.d.Name == "postgres" {
+		q := u.Query()
+		q.Set("sslmode", "disable") // nobody could see a COMMIT
+		u.RawQuery = q.Encode()
+	}
+	return u.String(), c
+}

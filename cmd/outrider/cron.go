@@ -1,0 +1,190 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outrider-jobs/outrider/cronsched"
+)
+
+func (a *app) cronCommand() *cobra.Command {
+	cmd := group(&cobra.Command{
+		Use:   "cron",
+		Short: "Look after the schedules of a server, and see when an expression fires",
+	})
+	cmd.AddCommand(a.cronPreviewCommand(), a.cronListCommand(), a.cronGetCommand(), a.cronApplyCommand(), a.cronDiffCommand(),
+		a.cronTriggerCommand(), a.cronPauseCommand(), a.cronResumeCommand(), a.cronRemoveCommand(), a.cronHistoryCommand())
+	return cmd
+}
+
+// maxPreview is how many runs are shown at most.
+const maxPreview = 1000
+
+func (a *app) cronPreviewCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "preview EXPR",
+		Short: "Print the next runs of an expression, and those that a clock change skips or repeats",
+		Long: "Prints the next runs of a cron expression: the time on the wall, the same in UTC, and how far off it is.\n" +
+			"A run whose time does not exist on its day is marked as skipped, and counts as one of the -n. Where a time\n" +
+			"comes twice, an expression with fixed hours runs the first time only. Nothing is asked of a server.",
+		Example: "  outrider cron preview \"30 2 * * *\" --tz Europe/Berlin\n" +
+			"  outrider cron preview \"0 3 L * *\" -n 12 -o json",
+	}
+	f := cmd.Flags()
+	zone := f.String("tz", "", "the IANA name of the time zone (default UTC, or what CRON_TZ= at the front of EXPR says)")
+	n := f.IntP("number", "n", 10, fmt.Sprintf("how many runs, 1 to %d", maxPreview))
+	from := f.String("from", "", "the time after which to look: RFC 3339, or a date and time in the zone such as 2026-03-28T01:00 (default now)")
+	output := f.StringP("output", "o", "table", "table or json")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) > 1:
+			return usage("%s takes one expression, got %d words; put it in quotes: outrider cron preview \"0 3 * * *\"", cmd.CommandPath(), len(args))
+		case len(args) == 0:
+			return usage("%s needs an expression in quotes, such as \"0 3 * * *\"", cmd.CommandPath())
+		case *n < 1 || *n > maxPreview:
+			return usage("-n must be from 1 to %d, got %d", maxPreview, *n)
+		case *output != "table" && *output != "json":
+			return usage("-o must be table or json, got %q", *output)
+		}
+		spec, err := cronsched.Parse(args[0], *zone)
+		if err != nil {
+			return badExpression(err)
+		}
+		start, err := startOf(*from, spec.Location())
+		if err != nil {
+			return err
+		}
+		p := &preview{spec: spec, from: start, runs: upcoming(spec, start, *n)}
+		if *output == "json" {
+			for _, w := range spec.Warnings(start) {
+				fmt.Fprintf(a.stderr, "warning: %s\n", w.Message)
+			}
+			return p.json(a.stdout)
+		}
+		return p.table(a.stdout, *n)
+	}
+	return cmd
+}
+
+// badExpression is a mistake in an expression or a zone, with a mark under it.
+func badExpression(err error) error {
+	var f *cronsched.Fault
+	if errors.As(err, &f) {
+		return usage("%s", f.Report())
+	}
+	return err
+}
+
+// startOf reads --from. Without an offset it is a time of the zone.
+func startOf(text string, zone *time.Location) (time.Time, error) {
+	if text == "" {
+		return time.Now(), nil
+	}
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t, nil
+	}
+	for _, form := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02"} {
+		if t, err := time.ParseInLocation(form, text, zone); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, usage("--from must be a time such as 2026-03-28T01:00:00Z, 2026-03-28T01:00 or 2026-03-28, got %q", text)
+}
+
+// upcoming is the next n ticks, those that are skipped among them.
+func upcoming(spec cronsched.Spec, after time.Time, n int) []cronsched.Occurrence {
+	var runs []cronsched.Occurrence
+	for o := range spec.Upcoming(after) {
+		if runs = append(runs, o); len(runs) == n {
+			break
+		}
+	}
+	return runs
+}
+
+// preview is what is shown of an expression.
+type preview struct {
+	spec cronsched.Spec
+	from time.Time
+	runs []cronsched.Occurrence
+}
+
+func (p *preview) json(w io.Writer) error {
+	type run struct {
+		At      string `json:"at"`
+		Local   string `json:"local"`
+		Skipped string `json:"skipped,omitempty"`
+		Repeat  int    `json:"repeat,omitempty"`
+	}
+	answer := struct {
+		Runs []run `json:"runs"`
+	}{Runs: []run{}}
+	for _, o := range p.runs {
+		answer.Runs = append(answer.Runs, run{o.At.UTC().Format(time.RFC3339), o.Local(), o.Skipped, o.Repeat})
+	}
+	return json.NewEncoder(w).Encode(answer)
+}
+
+func (p *preview) table(out io.Writer, asked int) error {
+	fmt.Fprintf(out, "%s  in %s, after %s\n\n", strings.TrimSpace(p.spec.String()), p.spec.Zone(),
+		p.from.In(p.spec.Location()).Format("Mon 2006-01-02 15:04:05 -07:00"))
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "LOCAL\tUTC\tIN\t")
+	for _, o := range p.runs {
+		local, note := o.At.Format("Mon 2006-01-02 15:04:05 -07:00"), ""
+		switch {
+		case o.Skipped != "":
+			local, note = o.Wall().Format("Mon 2006-01-02 15:04:05"), "skipped: the clock is set over it"
+		case o.Repeat == 1 && p.spec.FixedHours():
+			note = "comes twice: runs the first time only"
+		case o.Repeat == 1:
+			note = "comes twice: the first"
+		case o.Repeat == 2:
+			note = "comes twice: the second"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", local, o.At.UTC().Format(time.RFC3339), away(o.At.Unix()-p.from.Unix()), note)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(b.String()) {
+		fmt.Fprintln(out, strings.TrimRight(line, " \n"))
+	}
+	if len(p.runs) < asked {
+		fmt.Fprintln(out, "\nno more runs in the next 100 years")
+	}
+	if warnings := p.spec.Warnings(p.from); len(warnings) > 0 {
+		fmt.Fprintln(out)
+		for _, w := range warnings {
+			fmt.Fprintf(out, "warning: %s\n", w.Message)
+		}
+	}
+	return nil
+}
+
+// away is a number of seconds in the two largest units that it has, 2d 3h.
+func away(seconds int64) string {
+	units := []struct {
+		of   int64
+		name string
+	}{{24 * 3600, "d"}, {3600, "h"}, {60, "m"}, {1, "s"}}
+	for i, u := range units[:3] {
+		if seconds < u.of {
+			continue
+		}
+		text := fmt.Sprintf("%d%s", seconds/u.of, u.name)
+		if rest := seconds % u.of / units[i+1].of; rest > 0 {
+			text += fmt.Sprintf(" %d%s", rest, units[i+1].name)
+		}
+		return text
+	}
+	return fmt.Sprintf("%ds", seconds)
+}

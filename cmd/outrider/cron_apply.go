@@ -1,0 +1,86 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+)
+
+// fileHelp is what apply and diff say of the file.
+const fileHelp = "The file is YAML or JSON: crons, a list of schedules, each with name, cron (in quotes), timezone,\n" +
+	"overlap_policy, enabled, description, and of its jobs type, args, meta and options. An entry that is wrong\n" +
+	"is refused by itself, with its line; the others are applied. A paused schedule stays paused, unless its\n" +
+	"entry says enabled.\n"
+
+func (a *app) cronApplyCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:        "apply -f FILE",
+		SuggestFor: []string{"add", "create", "set", "put", "register"},
+		Short:      "Make a server's schedules what a file says",
+		Long: fileHelp +
+			"What changes is printed: + for a new schedule, ~ for one that changes, each with its next runs, - for one\n" +
+			"that is removed, ! for one that is refused. Only --prune removes, and only what came from a file. A server\n" +
+			"with --cron-file has the last word: at its next start it removes what came from a file and is not in its own.",
+		Example: "  outrider cron apply -f crons.yaml\n  outrider cron apply -f crons.yaml --prune",
+		Args:    noArgs,
+	}
+	return a.comparing(cmd, true)
+}
+
+func (a *app) cronDiffCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "diff -f FILE",
+		Short: "Print what apply would change, and change nothing",
+		Long:  fileHelp + "The exit code is 0 if the server has what the file says, and 1 if it has not.",
+		Args:  noArgs,
+	}
+	return a.comparing(cmd, false)
+}
+
+// errDiffers is the end of a diff that has printed differences. Nothing more is said of it.
+var errDiffers error = &failure{exitFailed, errors.New("the server has not what the file says")}
+
+// comparing makes cmd one that compares a file with a server, and with apply changes the server.
+func (a *app) comparing(cmd *cobra.Command, apply bool) *cobra.Command {
+	f := cmd.Flags()
+	file := f.StringP("file", "f", "", "file of schedules, or - for standard input")
+	prune := f.Bool("prune", false, "remove schedules that came from a file and are not in this one")
+	verbose := f.BoolP("verbose", "v", false, "also show the schedules that stay as they are")
+	ask := a.asking(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *file == "" {
+			return usage("%s needs a file of schedules: %[1]s -f crons.yaml", cmd.CommandPath())
+		}
+		q, err := ask()
+		if err != nil {
+			return err
+		}
+		read, err := loadCronFile(*file, a.stdin)
+		if err != nil {
+			return err
+		}
+		plan, err := planCrons(cmd.Context(), q.client, read, *prune)
+		if err != nil {
+			return asked(err)
+		}
+		var broke error
+		if apply {
+			broke = plan.carryOut(cmd.Context(), q.client)
+		}
+		if broke != nil {
+			return asked(broke)
+		}
+		show := func() error { return plan.print(q.out, a.clock(), *verbose) }
+		if q.json {
+			show = func() error { return plan.json(q.out, a.clock()) }
+		}
+		switch err := show(); {
+		case err != nil || apply && plan.refusal() == nil:
+			return err
+		case !apply && plan.differs():
+			return errDiffers
+		}
+		return plan.refusal()
+	}
+	return cmd
+}

@@ -1,0 +1,263 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+func (a *app) cronListCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:        "ls",
+		SuggestFor: []string{"list"},
+		Short:      "List the schedules of a server, and when each runs next",
+		Args:       noArgs,
+	}
+	ask := a.asking(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		q, err := ask()
+		if err != nil {
+			return err
+		}
+		if q.json {
+			return q.allCrons(cmd.Context())
+		}
+		page, err := q.client.Crons(cmd.Context(), job.CronFilter{})
+		if err != nil {
+			return asked(err)
+		}
+		return printCrons(q.out, page.Crons, a.clock())
+	}
+	return cmd
+}
+
+// allCrons prints the schedules as they came, however many pages they are.
+func (q *question) allCrons(ctx context.Context) error {
+	answer := struct {
+		Crons []json.RawMessage `json:"crons"`
+		Total int               `json:"total"`
+	}{Crons: []json.RawMessage{}}
+	for {
+		raw, err := q.client.Raw(ctx, http.MethodGet, "/cron?offset="+strconv.Itoa(len(answer.Crons)), nil)
+		if err != nil {
+			return asked(err)
+		}
+		page := answer
+		page.Crons = nil
+		if err := json.Unmarshal(raw, &page); err != nil {
+			return fmt.Errorf("the server's answer cannot be read: %w", err)
+		}
+		answer.Crons, answer.Total = append(answer.Crons, page.Crons...), page.Total
+		if len(page.Crons) == 0 || len(answer.Crons) >= page.Total {
+			return json.NewEncoder(q.out).Encode(answer)
+		}
+	}
+}
+
+// raw asks, and prints the answer as it came.
+func (q *question) raw(ctx context.Context, method, path string) error {
+	return q.show(ctx, method, path, nil, nil, nil)
+}
+
+// aboutOne makes cmd one that is about the schedule that its only word names. In
+// JSON the answer to the request is printed as it came; below is the path behind
+// the schedule's own.
+func (a *app) aboutOne(cmd *cobra.Command, method string, below func() string, do func(ctx context.Context, q *question, name string) error) *cobra.Command {
+	ask := a.asking(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 || args[0] == "" {
+			return usage("%s needs the name of one schedule; see outrider cron ls", cmd.CommandPath())
+		}
+		q, err := ask()
+		if err != nil {
+			return err
+		}
+		ctx, name := cmd.Context(), args[0]
+		if q.json {
+			err = q.raw(ctx, method, "/cron/"+url.PathEscape(name)+below())
+		} else {
+			err = asked(do(ctx, q, name))
+		}
+		if job.KindOf(err) == job.NotFound {
+			return q.noCron(ctx, name, err)
+		}
+		return err
+	}
+	return cmd
+}
+
+// always is a path that stays the same.
+func always(p string) func() string { return func() string { return p } }
+
+// noCron is the error about a schedule that is not there. It names the one that was meant.
+func (q *question) noCron(ctx context.Context, name string, err error) error {
+	page, failed := q.client.Crons(ctx, job.CronFilter{})
+	if failed != nil {
+		return err
+	}
+	var names []string
+	for _, c := range page.Crons {
+		if names = append(names, c.Name); c.Name == name {
+			return err // it was not the schedule that is missing
+		}
+	}
+	near := nearest(name, names)
+	switch {
+	case len(names) == 0:
+		return fmt.Errorf("there is no schedule %.140q: %s", name, noCronsYet)
+	case near != "":
+		return fmt.Errorf("there is no schedule %.140q; did you mean %q?", name, near)
+	}
+	return fmt.Errorf("there is no schedule %.140q; see outrider cron ls", name)
+}
+
+func (a *app) cronGetCommand() *cobra.Command {
+	return a.aboutOne(&cobra.Command{
+		Use:        "get NAME",
+		SuggestFor: []string{"show", "info", "describe", "status"},
+		Short:      "Show a schedule, what has become of it and when it runs next",
+	}, http.MethodGet, always(""), func(ctx context.Context, q *question, name string) error {
+		c, err := q.client.Cron(ctx, name)
+		if err != nil {
+			return err
+		}
+		return printCron(q.out, c, a.clock())
+	})
+}
+
+func (a *app) cronTriggerCommand() *cobra.Command {
+	return a.aboutOne(&cobra.Command{
+		Use:        "trigger NAME",
+		SuggestFor: []string{"run", "fire"},
+		Short:      "Make a job of a schedule now; its next run stays what it was",
+		Long: "Makes a job of a schedule now, paused or not. Its overlap policy holds: with skip none is made while the\n" +
+			"job before has not ended; let that end, or cancel it.",
+	}, http.MethodPost, always("/trigger"), func(ctx context.Context, q *question, name string) error {
+		j, err := q.client.TriggerCron(ctx, name)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(q.out, "made job %s (%s in queue %s), which is %s\n", j.ID, j.Type, j.Queue, j.State)
+		return err
+	})
+}
+
+func (a *app) cronPauseCommand() *cobra.Command {
+	return a.enabling(&cobra.Command{Use: "pause NAME", SuggestFor: []string{"stop", "disable", "suspend"}, Short: "Let a schedule make no jobs until it is resumed"}, "/pause", false)
+}
+
+func (a *app) cronResumeCommand() *cobra.Command {
+	return a.enabling(&cobra.Command{Use: "resume NAME", SuggestFor: []string{"start", "enable", "unpause"}, Short: "Let a paused schedule run again; the ticks in between are not made up for"}, "/resume", true)
+}
+
+// enabling makes cmd one that pauses or resumes.
+func (a *app) enabling(cmd *cobra.Command, below string, on bool) *cobra.Command {
+	return a.aboutOne(cmd, http.MethodPost, always(below), func(ctx context.Context, q *question, name string) error {
+		c, err := q.client.ChangeCron(ctx, name, job.CronPatch{Enabled: &on})
+		switch {
+		case err != nil:
+			return err
+		case on:
+			_, err = fmt.Fprintf(q.out, "resumed %s; it runs next %s\n", c.Name, wall(c, c.NextRunAt, a.clock()))
+		default:
+			_, err = fmt.Fprintf(q.out, "paused %s; outrider cron resume %[1]s lets it run again\n", c.Name)
+		}
+		return err
+	})
+}
+
+func (a *app) cronRemoveCommand() *cobra.Command {
+	return a.aboutOne(&cobra.Command{
+		Use:        "rm NAME",
+		SuggestFor: []string{"delete", "remove"},
+		Short:      "Remove a schedule; the jobs that it made stay",
+	}, http.MethodDelete, always(""), func(ctx context.Context, q *question, name string) error {
+		c, err := q.client.DeleteCron(ctx, name)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(q.out, "removed %s; the jobs that it made stay\n", c.Name); err != nil || c.Source != fromFile {
+			return err
+		}
+		_, err = fmt.Fprintln(q.out, "it came from a file: whoever applies that file again makes it again")
+		return err
+	})
+}
+
+func (a *app) cronHistoryCommand() *cobra.Command {
+	n := job.MaxCronRuns
+	cmd := &cobra.Command{
+		Use:   "history NAME",
+		Short: "Show what became of the newest ticks of a schedule",
+	}
+	cmd.Flags().IntVarP(&n, "number", "n", n, fmt.Sprintf("how many ticks, 1 to %d", job.MaxCronRuns))
+	below := func() string { return "/history?limit=" + strconv.Itoa(n) }
+	a.aboutOne(cmd, http.MethodGet, below, func(ctx context.Context, q *question, name string) error {
+		c, err := q.client.Cron(ctx, name)
+		if err != nil {
+			return err
+		}
+		runs, err := q.client.CronHistory(ctx, name, n)
+		if err != nil {
+			return err
+		}
+		return printHistory(q.out, c, runs)
+	})
+	cmd.Args = func(cmd *cobra.Command, _ []string) error {
+		if n < 1 || n > job.MaxCronRuns {
+			return usage("-n must be from 1 to %d, got %d", job.MaxCronRuns, n)
+		}
+		return nil
+	}
+	return cmd
+}
+
+// printHistory writes a line for each tick, the newest first.
+func printHistory(out io.Writer, c *job.Cron, runs []job.CronJob) error {
+	if len(runs) == 0 {
+		_, err := fmt.Fprintf(out, "%s has not run yet\n", c.Name)
+		return err
+	}
+	rows := [][]string{{"TICK", "JOB", "BECAME", "STARTED", "ENDED"}}
+	for _, r := range runs {
+		row := []string{inZone(c, r.At).Format(wallForm), "-", "", "-", "-"}
+		switch {
+		case r.Job != nil:
+			row[1], row[2] = string(r.JobID), string(r.Job.State)
+			row[3], row[4] = instant(r.Job.StartedAt), instant(r.Job.FinishedAt)
+		case r.JobID != "":
+			row[1], row[2] = string(r.JobID), "not here: removed, or on another server"
+		default:
+			row[2] = whySkipped(r.Skipped)
+		}
+		rows = append(rows, row)
+	}
+	return table(out, rows)
+}
+
+// whySkipped says why a tick made no job.
+func whySkipped(reason string) string {
+	switch reason {
+	case job.SkippedOverlap:
+		return "skipped: the job before had not ended"
+	case job.SkippedDST:
+		return "skipped: the clock was set over it"
+	case job.SkippedDuplicate:
+		return "skipped: a job counts as the same"
+	case job.SkippedRejected:
+		return "skipped: the job was refused"
+	case job.SkippedClock:
+		return "skipped: too old by the clock of the outbox's database"
+	case job.SkippedElsewhere:
+		return "made by another server of the outbox"
+	}
+	return "skipped: " + strconv.QuoteToASCII(reason)
+}

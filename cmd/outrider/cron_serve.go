@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// applyCronFile makes the schedules what the file says, and prints what that
+// changes. Nothing that is wrong with the file keeps a server down: it is told
+// loudly, and what cannot be read stays as it was.
+func (s *server) applyCronFile(ctx context.Context) {
+	if s.cfg.cronFile == "" {
+		s.tellOfFormerFile(ctx)
+		return
+	}
+	f, err := loadCronFile(s.cfg.cronFile, nil)
+	if err == nil {
+		err = s.applyCrons(ctx, f)
+	}
+	if err != nil {
+		s.log.Error("the file of schedules was not applied; the schedules stay as they were", "file", s.cfg.cronFile, "err", err)
+	}
+}
+
+func (s *server) applyCrons(ctx context.Context, f *cronFile) error {
+	plan, err := planCrons(ctx, s.side, f, true)
+	if err != nil {
+		return err
+	}
+	if err := plan.carryOut(ctx, s.side); err != nil {
+		return err
+	}
+	for _, c := range plan.changes {
+		if c.mark == markRefused {
+			s.log.Error("a schedule of the file was refused; what the server had of that name stays", "schedule", c.name, "err", c.err)
+		}
+	}
+	if plan.unsure {
+		s.log.Warn("no schedule was removed, as an entry that was refused has no name and may be one of those that are not in the file",
+			"file", f.name, "schedules", strings.Join(plan.left, ", "))
+	}
+	s.log.Info("the file of schedules was applied", "file", f.name, "added", plan.count(markAdded), "changed", plan.count(markChanged),
+		"removed", plan.count(markRemoved), "unchanged", plan.count(markSame), "refused", plan.count(markRefused))
+	if s.cfg.out == nil || !plan.differs() {
+		return nil
+	}
+	return plan.print(s.cfg.out, time.Now(), false)
+}
+
+// tellOfFormerFile says that schedules are left of a file that is not given any more.
+func (s *server) tellOfFormerFile(ctx context.Context) {
+	page, err := s.side.Crons(ctx, job.CronFilter{})
+	if err != nil {
+		s.log.Error("look for schedules of a file", "err", err)
+		return
+	}
+	n := 0
+	for _, c := range page.Crons {
+		if c.Source == fromFile {
+			n++
+		}
+	}
+	if n > 0 {
+		s.log.Info("schedules that came from a file stay as they are, as no --cron-file is given now; outrider cron rm removes one", "schedules", n)
+	}
+}
+
+// watchHangups are the SIGHUPs from now on; nil without a file that one could
+// ask to read. What comes while the server starts is not lost.
+func (s *server) watchHangups() <-chan os.Signal {
+	if s.cfg.cronFile == "" {
+		return nil
+	}
+	ch := make(chan os.Signal, 1)
+	stop := notifyHangups(ch)
+	s.closers = append(s.closers, func() error {
+		stop()
+		return nil
+	})
+	return ch
+}
+
+// reloadCrons applies the file again at each SIGHUP.
+func (s *server) reloadCrons(ctx context.Context, hangups <-chan os.Signal) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-hangups:
+			s.log.Info("SIGHUP: the file of schedules is read again", "file", s.cfg.cronFile)
+			s.applyCronFile(ctx)
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/outrider-jobs/outrider/cronsched"
+	"github.com/outrider-jobs/outrider/internal/wording"
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// noCronsYet says how a first schedule is made.
+const noCronsYet = "this server has no schedules; make one with: outrider cron apply -f crons.yaml"
+
+// table writes rows in columns, with nothing at the ends of lines.
+func table(out io.Writer, rows [][]string) error {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		for i := range row {
+			row[i] = wording.Printable(row[i])
+		}
+		fmt.Fprintln(t, strings.Join(row, "\t"))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(b.String()) {
+		if _, err := fmt.Fprintln(out, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inZone is a time on the walls of a schedule's zone.
+func inZone(c *job.Cron, t time.Time) time.Time {
+	if s, err := cronsched.Parse(c.Expression, c.Timezone); err == nil {
+		return t.In(s.Location())
+	}
+	return t.UTC()
+}
+
+// wall is a time on the walls of a schedule's zone, and how far off that is.
+func wall(c *job.Cron, t, now time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	seconds := t.Unix() - now.Unix()
+	switch {
+	case seconds < 0:
+		return inZone(c, t).Format(wallForm) + " (" + away(-seconds) + " ago)"
+	case seconds == 0:
+		return inZone(c, t).Format(wallForm) + " (now)"
+	}
+	return inZone(c, t).Format(wallForm) + " (in " + away(seconds) + ")"
+}
+
+// instant is a time of a job, or a stroke.
+func instant(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return job.FormatTime(t)
+}
+
+// stateOf says whether a schedule fires.
+func stateOf(c *job.Cron) string {
+	if c.On() {
+		return "active"
+	}
+	return "paused"
+}
+
+// printCrons writes a line for each schedule.
+func printCrons(out io.Writer, all []*job.Cron, now time.Time) error {
+	if len(all) == 0 {
+		_, err := fmt.Fprintln(out, noCronsYet)
+		return err
+	}
+	rows := [][]string{{"NAME", "SCHEDULE", "ZONE", "NEXT", "LAST", "RUNS", "STATE"}}
+	for _, c := range all {
+		rows = append(rows, []string{c.Name, c.Expression, zoneOf(c), wall(c, c.NextRunAt, now), wall(c, c.LastRunAt, now),
+			strconv.FormatInt(c.RunCount, 10), stateOf(c)})
+	}
+	return table(out, rows)
+}
+
+// printCron writes all of a schedule, its next runs and what a person may not have meant by it.
+func printCron(out io.Writer, c *job.Cron, now time.Time) error {
+	made := "the API"
+	if c.Source != "" {
+		made = "a " + c.Source
+	}
+	var template bytes.Buffer
+	if err := json.Compact(&template, c.Template); err != nil {
+		return fmt.Errorf("the server's answer cannot be read: %w", err)
+	}
+	rows := [][]string{
+		{"name", c.Name}, {"expression", c.Expression}, {"zone", zoneOf(c)}, {"state", stateOf(c)},
+		{"next run", wall(c, c.NextRunAt, now)}, {"last run", wall(c, c.LastRunAt, now)}, {"runs", strconv.FormatInt(c.RunCount, 10)},
+		{"overlap", string(c.Overlap)}, {"kept by", made}, {"created", instant(c.CreatedAt)}, {"updated", instant(c.UpdatedAt)},
+		{"job", template.String()},
+	}
+	if c.Description != "" {
+		rows = append(rows, []string{"description", c.Description})
+	}
+	if err := table(out, rows); err != nil {
+		return err
+	}
+	s, err := cronsched.Parse(c.Expression, c.Timezone)
+	if err != nil {
+		return nil // the server knows a zone that this machine does not
+	}
+	if c.On() {
+		fmt.Fprintln(out)
+		for _, o := range runsFrom(s, now, c.NextRunAt) {
+			fmt.Fprintln(out, occasion(o, now))
+		}
+	}
+	for _, w := range s.Warnings(now) {
+		fmt.Fprintf(out, "warning: %s\n", w.Message)
+	}
+	return nil
+}

@@ -1,0 +1,302 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outrider-jobs/outrider/internal/wording"
+	"github.com/outrider-jobs/outrider/job"
+	"github.com/outrider-jobs/outrider/outbox"
+	"github.com/outrider-jobs/outrider/sidecar/httpapi"
+)
+
+// These commands ask the database itself: they need no server that runs, and
+// show the same whichever server relays.
+
+func bindOutput(cmd *cobra.Command) func() (asJSON bool, err error) {
+	output := cmd.Flags().StringP("output", "o", "table", "table or json")
+	return func() (bool, error) {
+		if *output != "table" && *output != "json" {
+			return false, usage("-o must be table or json, got %q", *output)
+		}
+		return *output == "json", nil
+	}
+}
+
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+func (a *app) outboxStatusCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "status [DSN...]", Short: "Count the rows of an outbox, and tell who relays it"}
+	bindOutbox(cmd, "outbox", "outbox-table")
+	output := bindOutput(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		asJSON, err := output()
+		if err != nil {
+			return err
+		}
+		return a.eachOutbox(cmd, args, false, func(ctx context.Context, s *source) error {
+			st, err := outbox.Inspect(ctx, s.db, s.dialect, time.Now())
+			if err != nil {
+				return s.explained(ctx, err)
+			}
+			if asJSON {
+				return printJSON(a.stdout, statusJSON(s, st))
+			}
+			return printStatus(a.stdout, s, st)
+		})
+	}
+	return cmd
+}
+
+// explained is err, or what check finds wrong that may have led to it.
+func (s *source) explained(ctx context.Context, err error) error {
+	if why := s.check(ctx, true); why != nil {
+		return why
+	}
+	return s.told(job.KindOf(err), err.Error())
+}
+
+type relayJSON struct {
+	Owner   string         `json:"owner"`
+	Release outbox.Release `json:"release"`
+	Sent    int64          `json:"sent"`
+	SeenAt  time.Time      `json:"seen_at"`
+}
+
+func statusJSON(s *source, st outbox.Status) any {
+	relays := make([]relayJSON, len(st.Relays))
+	for i, p := range st.Relays {
+		relays[i] = relayJSON{p.Owner, p.Mode, p.Sent, p.Seen}
+	}
+	return struct {
+		Database string      `json:"database"`
+		Table    string      `json:"table"`
+		Pending  int64       `json:"pending"`
+		Taken    int64       `json:"taken"`
+		Relayed  int64       `json:"relayed"`
+		Sent     int64       `json:"sent"`
+		Parked   int64       `json:"parked"`
+		Lag      float64     `json:"lag_seconds"`
+		Relays   []relayJSON `json:"relays"`
+	}{s.dsn.String(), s.dialect.Table, st.Pending, st.Taken, st.Relayed, st.Sent, st.Parked, st.Lag.Round(time.Millisecond).Seconds(), relays}
+}
+
+func printStatus(w io.Writer, s *source, st outbox.Status) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "outbox\t%s, table %s\n", s.dsn, s.dialect.Table)
+	pending := strconv.FormatInt(st.Pending, 10)
+	if st.Pending > 0 {
+		pending += ", the oldest for " + st.Lag.Round(100*time.Millisecond).String()
+	}
+	fmt.Fprintf(t, "pending\t%s\n", pending)
+	for _, c := range []struct {
+		name string
+		n    int64
+	}{{"taken", st.Taken}, {"relayed", st.Relayed}, {"sent", st.Sent}, {"parked", st.Parked}} {
+		fmt.Fprintf(t, "%s\t%d\n", c.name, c.n)
+	}
+	for _, p := range st.Relays {
+		fmt.Fprintf(t, "relay\t%s, %s, has sent %d, seen %s\n", wording.Printable(p.Owner), p.Mode, p.Sent, job.FormatTime(p.Seen))
+	}
+	if len(st.Relays) == 0 {
+		fmt.Fprintf(t, "relay\tnone within a day\n")
+	}
+	return t.Flush()
+}
+
+func (a *app) outboxListCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "ls [DSN...]", Short: "List the rows that are parked, with the reason: they can never be jobs as they are"}
+	bindOutbox(cmd, "outbox", "outbox-table")
+	output := bindOutput(cmd)
+	limit := cmd.Flags().Int("limit", 50, "how many at most, 1 to 1000")
+	after := cmd.Flags().Int64("after", 0, "only rows with a higher id")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		asJSON, err := output()
+		if err != nil {
+			return err
+		}
+		if *limit < 1 || *limit > 1000 {
+			return usage("--limit must be from 1 to 1000, got %d", *limit)
+		}
+		return a.eachOutbox(cmd, args, false, func(ctx context.Context, s *source) error {
+			rows, err := s.Parked(ctx, *after, *limit)
+			if err != nil {
+				return s.explained(ctx, err)
+			}
+			if asJSON {
+				return printParkedJSON(a.stdout, rows)
+			}
+			return printParked(a.stdout, s, rows)
+		})
+	}
+	return cmd
+}
+
+func printParkedJSON(w io.Writer, rows []httpapi.OutboxRow) error {
+	for _, r := range rows {
+		err := printJSON(w, struct {
+			ID       int64     `json:"id"`
+			Type     string    `json:"type"`
+			Attempts int64     `json:"attempts"`
+			Created  time.Time `json:"created_at"`
+			Error    string    `json:"error"`
+		}{r.ID, r.Type, r.Attempts, r.CreatedAt, r.Error})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printParked(w io.Writer, s *source, rows []httpapi.OutboxRow) error {
+	if len(rows) == 0 {
+		_, err := fmt.Fprintf(w, "%s has no parked row in %s\n", s.dsn, s.dialect.Table)
+		return err
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "ROW\tTYPE\tATTEMPTS\tWRITTEN\tREASON")
+	for _, r := range rows {
+		fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\n", r.ID, wording.Printable(r.Type), r.Attempts, job.FormatTime(r.CreatedAt), wording.Printable(r.Error))
+	}
+	return t.Flush()
+}
+
+func (a *app) outboxReplayCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "replay [DSN] ROW...|--all", Short: "Relay parked rows again, after what was wrong with them is mended"}
+	a.onRows(cmd, "", "pending again", (*source).Replay)
+	return cmd
+}
+
+func (a *app) outboxDiscardCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "discard [DSN] ROW...|--all", Short: "Delete parked rows for good"}
+	a.onRows(cmd, "delete", "deleted", (*source).Discard)
+	return cmd
+}
+
+// onRows makes cmd one that does something to parked rows, and asks before if
+// there is a word to ask with.
+func (a *app) onRows(cmd *cobra.Command, question, done string, do func(*source, context.Context, ...int64) (int64, error)) {
+	bindOutbox(cmd, "outbox", "outbox-table")
+	all := cmd.Flags().Bool("all", false, "all rows that are parked")
+	yes := new(bool)
+	if question != "" {
+		cmd.Flags().BoolVarP(yes, "yes", "y", false, "do not ask")
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ids, dsns, err := rowIDs(cmd, args, *all)
+		if err != nil {
+			return err
+		}
+		if cfg, err := a.outboxesOf(cmd, dsns); err != nil {
+			return err
+		} else if len(cfg.outboxes) > 1 && len(ids) > 0 {
+			return usage("%s: the ids of rows are those of one outbox, and %d are named", cmd.CommandPath(), len(cfg.outboxes))
+		}
+		return a.eachOutbox(cmd, dsns, false, func(ctx context.Context, s *source) error {
+			if question != "" && !*yes {
+				if err := a.agreed(fmt.Sprintf("%s %s of %s for good?", question, rowsText(ids), s.dsn)); err != nil {
+					return err
+				}
+			}
+			n, err := do(s, ctx, ids...)
+			if err != nil {
+				return s.explained(ctx, err)
+			}
+			if n == 0 && !*all {
+				return fmt.Errorf("none of these rows is parked; see: outrider outbox ls")
+			}
+			if _, err = fmt.Fprintf(a.stdout, "%s: %s %s\n", s.dsn, count(n, "row is", "rows are"), done); err == nil && n < int64(len(ids)) {
+				_, err = fmt.Fprintf(a.stdout, "%d of the rows that were named are not parked\n", int64(len(ids))-n)
+			}
+			return err
+		})
+	}
+}
+
+func rowsText(ids []int64) string {
+	if len(ids) == 0 {
+		return "all parked rows"
+	}
+	return count(int64(len(ids)), "parked row", "parked rows")
+}
+
+func count(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// rowIDs parts the ids of rows from the DSN in front of them.
+func rowIDs(cmd *cobra.Command, args []string, all bool) (ids []int64, dsns []string, err error) {
+	for i, arg := range args {
+		n, err := strconv.ParseInt(arg, 10, 64)
+		switch {
+		case err == nil && n > 0:
+			ids = append(ids, n)
+		case i == 0 && strings.Contains(arg, ":"):
+			dsns = args[:1]
+		default:
+			return nil, nil, usage("%s: the id of a row is a number above 0; the DSN stands before them", cmd.CommandPath())
+		}
+	}
+	seen := map[int64]bool{}
+	unique := ids[:0]
+	for _, id := range ids {
+		if !seen[id] {
+			unique = append(unique, id)
+		}
+		seen[id] = true
+	}
+	if all == (len(ids) > 0) {
+		return nil, nil, usage("%s needs the ids of rows, or --all; see: outrider outbox ls", cmd.CommandPath())
+	}
+	return unique, dsns, nil
+}
+
+// agreed asks a question that only "y" or "yes" answers.
+func (a *app) agreed(question string) error {
+	fmt.Fprintf(a.stderr, "%s [y/N] ", question)
+	line, _ := bufio.NewReader(a.stdin).ReadString('\n') // no answer is no
+	if l := strings.ToLower(strings.TrimSpace(line)); l == "y" || l == "yes" {
+		return nil
+	}
+	return usage("nothing was done; answer y, or give --yes")
+}
+
+func (a *app) outboxPokeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "poke",
+		Short: "Tell a running server that its outboxes have rows now",
+		Args:  noArgs,
+	}
+	ask := a.asking(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		q, err := ask()
+		if err != nil {
+			return err
+		}
+		var r struct {
+			Poked int64 `json:"poked"`
+		}
+		return q.show(cmd.Context(), http.MethodPost, "/outbox/poke", nil, &r, func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "poked %s\n", count(r.Poked, "relay", "relays"))
+			return err
+		})
+	}
+	return cmd
+}

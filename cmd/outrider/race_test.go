@@ -1,0 +1,6 @@
+//go:build race
+
+package main
+
+// raced: everything takes ten times as long, so the long tests are shorter.
+const raced = true

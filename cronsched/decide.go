@@ -1,0 +1,146 @@
+package cronsched
+
+import (
+	"time"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// Missed is how old a tick may be that is still made up for (contract §4.16).
+const Missed = 24 * time.Hour
+
+// toldSkips is how many skipped ticks of one schedule are told at once.
+const toldSkips = 10
+
+// Decision is what a schedule has to do at one instant.
+type Decision struct {
+	After *job.Cron   // the schedule as it is then, but for the job
+	Was   time.Time   // its SeenAt before
+	Fire  time.Time   // the tick that makes a job; zero for none
+	Told  []job.Event // what was missed, and what is skipped
+}
+
+// Decide is what a schedule has to do at now: all ticks up to now are decided,
+// the newest of them may fire, and the others were missed (contract §4.16). An
+// @every counts from anchor. It is pure: c stays as it is, and memory that it
+// shares with the decision is raw JSON, which nobody writes to.
+func Decide(c *job.Cron, spec Spec, anchor, now time.Time) Decision {
+	t := Decision{After: c.Clone(), Was: c.SeenAt}
+	c = t.After
+	if now.Before(c.SeenAt) {
+		rewind(c, now)
+		c.NextRunAt = Following(c, spec, anchor, c.SeenAt)
+		return t
+	}
+	first, due := spec.EveryNext(anchor, c.SeenAt)
+	if due && !first.At.After(now) {
+		last, _ := spec.Latest(anchor, c.SeenAt, now)
+		t.settle(first.At.UTC(), last.At.UTC(), now, spec, anchor)
+	}
+	n := 0
+	for o := range spec.Skips(c.SeenAt, now) {
+		if n++; n > toldSkips {
+			break
+		}
+		r := job.CronRun{At: o.At.UTC(), Skipped: job.SkippedDST}
+		c.Note(r)
+		t.Told = append(t.Told, job.CronEvent(job.CronSkipped, c.Name, now, r))
+	}
+	seen(c, now)
+	c.NextRunAt = Following(c, spec, anchor, now)
+	return t
+}
+
+// settle decides the ticks from first to last, which have all passed.
+func (t *Decision) settle(first, last, now time.Time, spec Spec, anchor time.Time) {
+	c := t.After
+	if !c.AheadAt.IsZero() && !last.Before(c.HoleTo) && !last.After(c.AheadAt) {
+		return // the last has fired already, before the clock was set back
+	}
+	if now.Sub(last) <= Missed {
+		t.Fire = last
+	} else {
+		last = now
+	}
+	if !first.Before(last) {
+		return
+	}
+	to, _ := spec.Latest(anchor, c.SeenAt, last.Add(-1))
+	t.Told = append(t.Told, job.CronMissedEvent(c.Name, now, first, to.At))
+	if c.AheadAt.Before(last) { // what was decided before the clock was set back is no hole
+		c.HoleFrom, c.HoleTo = latest(c.SeenAt, c.AheadAt), last
+	}
+}
+
+// seen notes that all ticks up to now are decided. A hole that is gone through
+// again, after the clock was set back, ends behind: its ticks fire once.
+func seen(c *job.Cron, now time.Time) {
+	c.SeenAt = now
+	if c.AheadAt.IsZero() {
+		return
+	}
+	if !c.HoleTo.After(c.AheadAt) {
+		c.HoleFrom = now
+	}
+	if !c.AheadAt.After(now) {
+		if !c.HoleTo.After(c.AheadAt) {
+			c.HoleFrom, c.HoleTo = time.Time{}, time.Time{}
+		}
+		c.AheadAt = time.Time{}
+	}
+}
+
+// Skip decides all ticks up to now without firing any: nothing of what passed is
+// made up for. A clock that was set back is taken as Decide takes it.
+func Skip(c *job.Cron, now time.Time) {
+	if now.Before(c.SeenAt) {
+		rewind(c, now)
+	} else {
+		seen(c, now)
+	}
+}
+
+// Rewound reports whether a clock that was set back to now changes what is decided.
+func Rewound(c *job.Cron, now time.Time) bool {
+	if !now.Before(c.SeenAt) {
+		return false
+	}
+	d := *c
+	rewind(&d, now)
+	return !d.SeenAt.Equal(c.SeenAt)
+}
+
+// rewind is what a clock that was set back does. Nothing fires twice: what is
+// decided stays so. Yet a schedule whose ticks were missed because the clock was
+// ahead goes back to where it left off, and one that would have to wait for more
+// than a day does not wait: then only the ticks of the day before the newest that
+// is decided are spared.
+func rewind(c *job.Cron, now time.Time) {
+	ahead := latest(c.SeenAt, c.AheadAt)
+	switch {
+	case now.Before(c.HoleTo) && !c.SeenAt.Before(c.HoleTo) && ahead.Sub(c.HoleTo) <= Missed && c.HoleFrom.Sub(now) <= Missed:
+		c.AheadAt, c.SeenAt = ahead, latest(now, c.HoleFrom)
+	case c.SeenAt.Sub(now) > Missed:
+		c.AheadAt, c.SeenAt = ahead, now
+		c.HoleFrom, c.HoleTo = now, ahead.Add(-Missed)
+	}
+}
+
+// Following is the next tick after t that is not decided already, zero for none.
+func Following(c *job.Cron, spec Spec, anchor, t time.Time) time.Time {
+	o, ok := spec.EveryNext(anchor, t)
+	if ok && !c.AheadAt.IsZero() && !o.At.Before(c.HoleTo) && !o.At.After(c.AheadAt) {
+		o, ok = spec.EveryNext(anchor, c.AheadAt)
+	}
+	if !ok {
+		return time.Time{}
+	}
+	return o.At.UTC()
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

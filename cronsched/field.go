@@ -1,0 +1,256 @@
+package cronsched
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// unit is a field by its place among six.
+type unit int
+
+const (
+	second unit = iota
+	minute
+	hour
+	day
+	month
+	weekday
+)
+
+// units are what fields count. A weekday goes to 7, which is Sunday as 0 is.
+var units = [6]struct {
+	name     string
+	min, max int
+	names    []string // of min, min+1, …
+}{
+	{"second", 0, 59, nil},
+	{"minute", 0, 59, nil},
+	{"hour", 0, 23, nil},
+	{"day-of-month", 1, 31, nil},
+	{"month", 1, 12, []string{"JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"}},
+	{"day-of-week", 0, 7, []string{"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"}},
+}
+
+func (u unit) String() string { return units[u].name }
+
+// top is the last value that * reaches.
+func (u unit) top() int {
+	if u == weekday {
+		return 6
+	}
+	return units[u].max
+}
+
+// kind is what an item says.
+type kind int
+
+const (
+	value       kind = iota // lo
+	span                    // lo to hi, in steps
+	star                    // *, with a step or without: lo and hi are the field's
+	lastDay                 // L
+	lastWorkday             // LW
+	workday                 // loW: the day from Monday to Friday nearest to lo
+	lastOf                  // loL: the month's last such day of the week
+	nthOf                   // lo#n
+)
+
+// item is one member of a list. step is 1 where none is given.
+type item struct {
+	word
+	kind   kind
+	lo, hi int
+	step   int
+	open   bool // a/n: from a to the field's end
+	n      int  // of lo#n
+}
+
+// field is one list.
+type field struct {
+	word
+	items []item
+}
+
+// field reads one list. words are all fields, for suggestions.
+func (r *reader) field(into *field, u unit, w word, words []word) *Fault {
+	into.word = w
+	at := w.at
+	for text := range strings.SplitSeq(w.text, ",") {
+		it, f := r.item(u, word{at, text}, words)
+		if f != nil {
+			return f
+		}
+		into.items = append(into.items, it)
+		at += len(text) + 1
+	}
+	return nil
+}
+
+func (r *reader) item(u unit, w word, words []word) (item, *Fault) {
+	it := item{word: w, step: 1}
+	if w.text == "" {
+		return it, r.emptyItem(u, w, words)
+	}
+	if it, ok, f := r.special(u, w, words); ok || f != nil {
+		return it, f
+	}
+	base, step, stepped := strings.Cut(w.text, "/")
+	if f := r.base(&it, u, word{w.at, base}, words); f != nil {
+		return it, f
+	}
+	if !stepped {
+		return it, nil
+	}
+	if it.kind == value {
+		if it.kind, it.hi, it.open = span, u.top(), true; it.lo > it.hi {
+			f := r.fault(w.at, len(base), "%s %s with a step would go past the end of the week", u, base)
+			return it, r.instead(f, w.at, len(base), "0", "0 is SUN too")
+		}
+	}
+	return it, r.step(&it, u, word{w.at + len(base) + 1, step})
+}
+
+// emptyItem is the fault of two commas in a row, or of one at an end.
+func (r *reader) emptyItem(u unit, w word, words []word) *Fault {
+	at := min(w.at, len(r.text)-1)
+	if w.at > words[0].at && r.text[w.at-1] == ',' {
+		at = w.at - 1 // at the comma
+	}
+	f := r.fault(at, 1, "%s has an empty item in its list", u)
+	if rest := r.text[at+1:]; rest != "" && blank(rest[0]) {
+		r.suggest(f, r.text[:at+1]+strings.TrimLeft(rest, " \t"), "without the blank in the list")
+	}
+	return r.instead(f, at, 1, "", "without the comma")
+}
+
+// base reads what stands before a step.
+func (r *reader) base(it *item, u unit, w word, words []word) *Fault {
+	if w.text == "*" || w.text == "?" {
+		it.kind, it.lo, it.hi = star, units[u].min, u.top()
+		return nil
+	}
+	if strings.HasPrefix(w.text, "-") {
+		f := r.fault(w.at, 1, "%s %s has a sign", u, w.text)
+		return r.instead(f, w.at, 1, "", "")
+	}
+	if w.text == "" {
+		f := r.fault(w.at, 1, "%s has a step without a range", u)
+		return r.instead(f, w.at, 0, "*", "")
+	}
+	from, to, ranged := strings.Cut(w.text, "-")
+	var f *Fault
+	if it.lo, f = r.number(u, word{w.at, from}, words); f != nil {
+		return r.wholeRange(f, u, w, from, to, ranged)
+	}
+	if !ranged {
+		it.hi = it.lo
+		return nil
+	}
+	it.kind = span
+	if it.hi, f = r.number(u, word{w.at + len(from) + 1, to}, words); f != nil {
+		return f
+	}
+	if u == weekday && it.hi == 0 && it.lo > 0 && isName(to) {
+		it.hi = 7 // FRI-SUN
+	}
+	if it.lo > it.hi {
+		return r.reversed(it, u, w, from, to)
+	}
+	return nil
+}
+
+// wholeRange suggests to mend both ends of a range whose beginning is wrong.
+func (r *reader) wholeRange(f *Fault, u unit, w word, from, to string, ranged bool) *Fault {
+	n, err := strconv.Atoi(from)
+	if ranged && err == nil && n < units[u].min {
+		r.instead(f, w.at, len(w.text), fmt.Sprintf("%d-%s", units[u].min, to), "")
+	}
+	return f
+}
+
+func (r *reader) reversed(it *item, u unit, w word, from, to string) *Fault {
+	f := r.fault(w.at, len(w.text), "%s range %s runs backwards", u, w.text)
+	if u == weekday && it.hi == 0 {
+		return r.instead(f, w.at, len(w.text), from+"-7", "7 is SUN too")
+	}
+	if w.end() < len(r.text) && r.text[w.end()] == '/' {
+		return f
+	}
+	first, last := strconv.Itoa(units[u].min), strconv.Itoa(u.top())
+	if isName(from) {
+		first, last = units[u].names[0], units[u].names[len(units[u].names)-1]
+	}
+	left, right := from+"-"+last, first+"-"+to
+	if from == last {
+		left = from
+	}
+	if to == first {
+		right = to
+	}
+	return r.instead(f, w.at, len(w.text), left+","+right, "through the end of the "+map[unit]string{
+		second: "minute", minute: "hour", hour: "day", day: "month", month: "year", weekday: "week"}[u])
+}
+
+// step reads what stands after the slash.
+func (r *reader) step(it *item, u unit, w word) *Fault {
+	n, ok := number(w.text)
+	count := it.hi - it.lo + 1
+	switch {
+	case w.text == "":
+		return r.fault(w.at-1, 1, "%s has a slash without a step", u)
+	case strings.HasPrefix(w.text, "+") || strings.HasPrefix(w.text, "-"):
+		return r.instead(r.fault(w.at, 1, "%s step %s has a sign", u, w.text), w.at, 1, "", "")
+	case !ok:
+		return r.fault(w.at, len(w.text), "%s step %s is no whole number", u, w.text)
+	case n == 0:
+		f := r.fault(w.at, len(w.text), "%s step 0 goes nowhere", u)
+		return r.instead(f, w.at-1, len(w.text)+1, "", "without a step")
+	case n > count:
+		f := r.fault(w.at, len(w.text), "%s step %s is larger than its range %d-%d", u, w.text, it.lo, it.hi)
+		if it.kind == star {
+			every := map[unit]string{second: "s", minute: "m", hour: "h"}[u]
+			if every != "" && n <= 10_000 {
+				f.Hint = fmt.Sprintf("a step begins anew with each %s; for a period of its own: @every %d%s",
+					map[unit]string{second: "minute", minute: "hour", hour: "day"}[u], n, every)
+			}
+			return f
+		}
+		return r.instead(f, it.at, it.end()-it.at, strconv.Itoa(it.lo), "that value alone")
+	}
+	it.step = n
+	return nil
+}
+
+// number reads a whole number without a sign.
+func number(s string) (int, bool) {
+	if s == "" || strings.Trim(s, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.Atoi(s)
+	return n, err == nil
+}
+
+// number reads a value of a field: a number or a name.
+func (r *reader) number(u unit, w word, words []word) (int, *Fault) {
+	if w.text == "" {
+		return 0, r.fault(w.at-1, 1, "%s has a range with one end", u)
+	}
+	if i := slices.Index(units[u].names, strings.ToUpper(w.text)); i >= 0 {
+		return units[u].min + i, nil
+	}
+	if w.text[0] == '+' || w.text[0] == '-' {
+		return 0, r.instead(r.fault(w.at, 1, "%s %s has a sign", u, w.text), w.at, 1, "", "")
+	}
+	if strings.Trim(w.text, "0123456789") != "" {
+		return 0, r.noNumber(u, w, words)
+	}
+	if n, ok := number(w.text); ok && n >= units[u].min && n <= units[u].max {
+		return n, nil
+	}
+	f := r.fault(w.at, len(w.text), "%s %s is out of range %d-%d", u, w.text, units[u].min, units[u].max)
+	return 0, r.inRange(f, u, w)
+}
+
+func isName(s string) bool { return s != "" && (s[0] < '0' || s[0] > '9') }

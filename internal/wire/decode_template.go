@@ -1,0 +1,123 @@
+package wire
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// The template of a schedule, in the words of a request (contract §3.15).
+
+// withArgs is a template with args, which need not be sent when there are none.
+func withArgs(t json.RawMessage) (json.RawMessage, error) {
+	given := false
+	b := append(make([]byte, 0, len(t)+len(`,"args":[]`)), '{')
+	err := job.Members(t, func(name string, v json.RawMessage) error {
+		if name == "args" && isNull(v) {
+			return nil
+		}
+		given = given || name == "args"
+		b = quoted(b, name, v)
+		return nil
+	})
+	if given || err != nil {
+		return t, err
+	}
+	return append(quoted(b, "args", json.RawMessage("[]")), '}'), nil
+}
+
+// flatTemplate is the job whose members stand beside those of its schedule.
+func flatTemplate(flat []member) json.RawMessage {
+	b := []byte{'{'}
+	args := json.RawMessage("[]")
+	for _, m := range flat {
+		if m.name == "args" && !isNull(m.v) {
+			args = nil
+		}
+		if !isNull(m.v) {
+			b = quoted(b, m.name, m.v)
+		}
+	}
+	if args != nil {
+		b = quoted(b, "args", args)
+	}
+	return append(b, '}')
+}
+
+// quoted appends a member whose name may need escapes.
+func quoted(b []byte, name string, v json.RawMessage) []byte {
+	if len(b) > 1 {
+		b = append(b, ',')
+	}
+	return append(append(job.AppendString(b, name), ':'), v...)
+}
+
+// flatPatch is the change of a template whose members stand flat, nil for none.
+// What a job may have among its options is put there, as it counts there whether
+// the template has it there or flat.
+func flatPatch(flat []member) (json.RawMessage, error) {
+	top, opt := []byte{'{'}, []byte{'{'}
+	options, given, err := givenOptions(flat)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range given {
+		opt = quoted(opt, m.name, m.v)
+	}
+	for _, m := range flat {
+		switch {
+		case m.name == "options" || !cronFlat[m.name]:
+		case m.name == "type" || m.name == "args" || m.name == "meta" || m.name == "metadata" || isNull(options):
+			top = quoted(top, m.name, m.v)
+		default:
+			top = quoted(top, m.name, json.RawMessage("null"))
+			if !slices.ContainsFunc(given, func(o member) bool { return o.name == m.name }) {
+				opt = quoted(opt, m.name, m.v)
+			}
+		}
+	}
+	switch {
+	case options != nil && isNull(options):
+		top = quoted(top, "options", options)
+	case options != nil || len(opt) > 1:
+		top = quoted(top, "options", append(opt, '}'))
+	}
+	if len(top) == 1 {
+		return nil, nil
+	}
+	return append(top, '}'), nil
+}
+
+// givenOptions are the options among flat members, raw, nil for none, and cut.
+func givenOptions(flat []member) (raw json.RawMessage, given []member, err error) {
+	for _, m := range flat {
+		if m.name == "options" {
+			raw = m.v
+		}
+	}
+	if raw == nil || isNull(raw) {
+		return raw, nil, nil
+	}
+	if raw[0] != '{' {
+		return nil, nil, refuse("options", "must be an object"+got(raw))
+	}
+	err = job.Members(raw, func(name string, v json.RawMessage) error {
+		given = append(given, member{name, v})
+		return nil
+	})
+	return raw, given, err
+}
+
+// mergeable refuses a change of a template in which a name comes twice.
+func mergeable(t json.RawMessage) error {
+	if t == nil {
+		return nil
+	}
+	return job.Members(t, func(name string, v json.RawMessage) error {
+		if (name == "options" || name == "meta") && v[0] == '{' {
+			return job.Members(v, func(string, json.RawMessage) error { return nil })
+		}
+		return nil
+	})
+}

@@ -1,0 +1,191 @@
+package wire
+
+import (
+	"encoding/json"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// The bodies about outboxes are ours: Open Job Spec knows none.
+
+// OutboxStatus is how an outbox is.
+type OutboxStatus struct {
+	Name     string // in paths
+	Database string // with neither user nor password
+	Table    string
+	Release  string // "on_relay" or "on_complete"
+	State    string // "running", "standby" while another job server relays, or "trouble"
+	Error    string // the last one, also when it is over
+	ErrorAt  time.Time
+
+	Counted                               bool // the rest is known: the database answers
+	Pending, Taken, Relayed, Sent, Parked int64
+	Oldest                                time.Time     // when the oldest pending row was written
+	Lag                                   time.Duration // how long it has waited
+	Relays                                []OutboxRelay
+}
+
+// OutboxRelay is a job server that relays an outbox, or has within the last day.
+type OutboxRelay struct {
+	Owner   string
+	Release string
+	Sent    int64
+	SeenAt  time.Time
+}
+
+// OutboxRow is a row that can never be a job.
+type OutboxRow struct {
+	ID        int64
+	Type      string
+	Attempts  int64
+	CreatedAt time.Time
+	Error     string
+}
+
+// AppendOutboxes appends a page of all outboxes.
+func AppendOutboxes(dst []byte, all []OutboxStatus, p Paging) []byte {
+	total := len(all)
+	all = all[min(p.Offset, total):]
+	all = all[:min(p.Limit, len(all))]
+	b := append(dst, '{')
+	from := len(b) + len(`"outboxes":`)
+	b = array(b, "outboxes", len(all), func(b []byte, i int) []byte { return appendOutbox(b, all[i]) })
+	if p.Items {
+		b = again(b, "items", from, len(b))
+	}
+	return append(pages(b, p, int64(total), p.Offset+len(all) < total, ""), '}')
+}
+
+func appendOutbox(dst []byte, o OutboxStatus) []byte {
+	b := str(append(dst, '{'), "name", o.Name)
+	b = str(b, "database", o.Database)
+	b = str(b, "table", o.Table)
+	b = str(b, "release", o.Release)
+	b = str(b, "state", o.State)
+	if o.Counted {
+		b = num(b, "pending", o.Pending)
+		b = num(b, "taken", o.Taken)
+		b = num(b, "relayed", o.Relayed)
+		b = num(b, "sent", o.Sent)
+		b = num(b, "parked", o.Parked)
+		b = strconv.AppendFloat(key(b, "lag_seconds"), o.Lag.Seconds(), 'f', 3, 64)
+		b = at(b, "oldest_at", o.Oldest)
+		b = array(b, "relays", len(o.Relays), func(b []byte, i int) []byte {
+			r := o.Relays[i]
+			b = str(append(b, '{'), "owner", r.Owner)
+			b = str(b, "release", r.Release)
+			b = num(b, "sent", r.Sent)
+			return append(at(b, "seen_at", r.SeenAt), '}')
+		})
+	}
+	if o.Error != "" {
+		b = str(append(key(b, "last_error"), '{'), "message", o.Error)
+		b = append(at(b, "at", o.ErrorAt), '}')
+	}
+	return append(b, '}')
+}
+
+// DecodeRowPaging reads the query of a list of rows: the id above which it
+// begins, from the cursor, and how many rows there may be. An offset is refused,
+// as the rows are not counted.
+func DecodeRowPaging(q url.Values) (after int64, p Paging, err error) {
+	if p, err = DecodePaging(q, PageDefault, PageMax); err != nil {
+		return 0, p, err
+	}
+	if p.Offset > 0 {
+		return 0, p, refuse("offset", "is not known here; use the next_cursor of the page before")
+	}
+	if p.Cursor == "" {
+		return 0, p, nil
+	}
+	if after, err = strconv.ParseInt(p.Cursor, 10, 64); err != nil || after < 0 {
+		return 0, p, refuse("cursor", "must be the next_cursor of the page before")
+	}
+	return after, p, nil
+}
+
+// AppendParked appends a page of rows that can never be jobs. rows may hold one
+// more than the page: that is how more is known. total is of all pages.
+func AppendParked(dst []byte, rows []OutboxRow, total int64, p Paging) []byte {
+	more := len(rows) > p.Limit
+	rows = rows[:min(p.Limit, len(rows))]
+	b := append(dst, '{')
+	from := len(b) + len(`"rows":`)
+	b = array(b, "rows", len(rows), func(b []byte, i int) []byte {
+		r := rows[i]
+		b = num(append(b, '{'), "id", r.ID)
+		b = str(b, "type", r.Type)
+		b = num(b, "attempts", r.Attempts)
+		b = at(b, "created_at", r.CreatedAt)
+		return append(str(b, "error", r.Error), '}')
+	})
+	if p.Items {
+		b = again(b, "items", from, len(b))
+	}
+	next := ""
+	if more {
+		next = strconv.FormatInt(rows[len(rows)-1].ID, 10)
+	}
+	return append(pages(b, p, total, more, next), '}')
+}
+
+// DecodeRows reads which rows a replay or a discard is about: {"ids":[…]}, or
+// {"all":true}, for which there is no id. One of them must be there, and nothing
+// else: what was meant to narrow it down must not be ignored.
+func DecodeRows(raw []byte) (ids []int64, err error) {
+	all, given := false, false
+	err = object(raw, "", func(member string, v json.RawMessage) (err error) {
+		switch member {
+		case "ids":
+			given = true
+			ids, err = rowIDs(v)
+		case "all":
+			all, err = boolean(v, member)
+		default:
+			err = refuse(member, "is not known; there are ids and all")
+		}
+		return err
+	})
+	if err == nil && all == given {
+		err = refuse("ids", "must name rows, or all must be true")
+	}
+	return ids, err
+}
+
+// rowIDs is an array of ids, each once, in the order given.
+func rowIDs(v json.RawMessage) (ids []int64, err error) {
+	wrong := refuse("ids", "must be an array of 1 to 10000 ids of rows, which are integers of 1 or more"+got(v))
+	if v[0] != '[' {
+		return nil, wrong
+	}
+	seen := map[int64]bool{}
+	err = job.Elements(v, func(i int, e json.RawMessage) error {
+		id, ok := whole(e)
+		if !ok || id < 1 || i >= 10_000 {
+			return wrong
+		}
+		if !seen[id] {
+			ids = append(ids, id)
+		}
+		seen[id] = true
+		return nil
+	})
+	if err == nil && len(ids) == 0 {
+		err = wrong
+	}
+	return ids, err
+}
+
+// AppendRowsDone appends the answer to a replay or a discard: how many rows it was about.
+func AppendRowsDone(dst []byte, outbox, verb string, n int64) []byte {
+	b := str(append(dst, '{'), "outbox", outbox)
+	return append(num(num(b, verb, n), "total", n), '}')
+}
+
+// AppendPoked appends how many relays were told to look.
+func AppendPoked(dst []byte, n int) []byte {
+	return append(num(append(dst, '{'), "poked", int64(n)), '}')
+}

@@ -1,0 +1,161 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// The answers to PUSH and to a batch, which may be about jobs that were stored before.
+
+// SameID reports whether a receipt is about an id that is stored already, which
+// is no success on the wire (contract §2.2, C-32).
+func SameID(r job.Receipt) bool { return r.Verdict == job.SameID }
+
+// AppendReceipt appends the answer to a PUSH (contract §3.1): the job, and
+// beside it why a stored one answers, or which one gave way.
+func AppendReceipt(dst []byte, r job.Receipt) []byte {
+	b := AppendJob(dst, r.Job, Extras{})
+	b = verdict(b[:len(b)-1], r)
+	if r.Verdict == job.Deduplicated {
+		b = append(appendHeld(append(key(b, "deduplication"), '{'), r.Job), '}')
+	}
+	return append(b, '}')
+}
+
+// verdict appends what a receipt says beside its job. A job that its sender
+// calls so himself does not hold these names: package job drops them.
+func verdict(b []byte, r job.Receipt) []byte {
+	if r.Replaced != "" {
+		b = str(b, "replaced_job_id", string(r.Replaced))
+	}
+	if !r.Existing {
+		return b
+	}
+	b = flag(b, "deduplicated", true)
+	switch r.Verdict {
+	case job.Rewritten:
+		b = flag(b, "replaced", true)
+	case job.SameCustomID:
+		b = flag(b, "duplicate_job_id", true)
+	}
+	return b
+}
+
+// appendHeld appends the deduplication key of its owner (contract §4.11).
+func appendHeld(b []byte, owner *job.Job) []byte {
+	b = str(b, "id", dedupID(owner))
+	b = str(b, "mode", owner.DedupMode())
+	return str(b, "job_id", string(owner.ID))
+}
+
+// dedupID is the id that a job's deduplication names, whether it holds it or not.
+func dedupID(j *job.Job) string {
+	d, _ := job.ParseDeduplication(j.Deduplication, "deduplication") // it was valid when it was stored
+	return d.ID
+}
+
+// AppendBatch appends the answer to a batch (contract §3.2). What a PUSH says
+// beside its job stands at the end of the job here; only the deduplication of a
+// PUSH has a list of its own, as a job has a member of that name.
+func AppendBatch(dst []byte, rs []job.Receipt) []byte {
+	enqueued, held := 0, []int(nil)
+	b := array(append(dst, '{'), "jobs", len(rs), func(b []byte, i int) []byte {
+		b = rs[i].AppendJSON(b, job.View{})
+		if !rs[i].Existing {
+			enqueued++
+		}
+		if rs[i].Verdict == job.Deduplicated {
+			held = append(held, i)
+		}
+		return append(verdict(b[:len(b)-1], rs[i]), '}')
+	})
+	b = num(num(num(b, "count", int64(len(rs))), "enqueued", int64(enqueued)), "failed", 0)
+	if held != nil {
+		b = array(b, "deduplications", len(held), func(b []byte, i int) []byte {
+			b = num(append(b, '{'), "index", int64(held[i]))
+			return append(appendHeld(b, rs[held[i]].Job), '}')
+		})
+	}
+	return append(b, '}')
+}
+
+// answered is what an answer says beside a job (contract §3.1).
+type answered struct {
+	Existing     bool   `json:"deduplicated"`
+	Rewritten    bool   `json:"replaced"`
+	SameCustomID bool   `json:"duplicate_job_id"`
+	Replaced     job.ID `json:"replaced_job_id"`
+}
+
+// receipt is the receipt for j; held says that a deduplication key was.
+func (a answered) receipt(j *job.Job, held bool) job.Receipt {
+	r := job.Receipt{Job: j, Existing: a.Existing, Replaced: a.Replaced}
+	switch {
+	case !a.Existing:
+	case a.SameCustomID:
+		r.Verdict = job.SameCustomID
+	case held:
+		r.Verdict = job.Deduplicated
+	case a.Rewritten:
+		r.Verdict = job.Rewritten
+	default:
+		r.Verdict = job.Ignored
+	}
+	return r
+}
+
+// ReadReceipt reads the answer to a PUSH (contract §3.1).
+func ReadReceipt(body []byte) (job.Receipt, error) {
+	var r struct {
+		answered
+		Held json.RawMessage `json:"deduplication"`
+	}
+	_, j, err := readOne(body)
+	if err == nil {
+		err = read(body, &r)
+	}
+	if err != nil {
+		return job.Receipt{}, err
+	}
+	return r.receipt(j, r.Held != nil), nil
+}
+
+// ReadBatch reads the answer to a batch (contract §3.2).
+func ReadBatch(body []byte) ([]job.Receipt, error) {
+	var r struct {
+		Jobs []json.RawMessage `json:"jobs"`
+		Held []struct {
+			Index int `json:"index"`
+		} `json:"deduplications"`
+	}
+	if err := read(body, &r); err != nil {
+		return nil, err
+	}
+	jobs, err := parseAll(r.Jobs)
+	if err != nil {
+		return nil, err
+	}
+	held := map[int]bool{}
+	for _, h := range r.Held {
+		held[h.Index] = true
+	}
+	rs := make([]job.Receipt, len(jobs))
+	for i, j := range jobs {
+		var a answered
+		if told(r.Jobs[i]) {
+			if err := read(r.Jobs[i], &a); err != nil {
+				return nil, err
+			}
+		}
+		rs[i] = a.receipt(j, held[i])
+	}
+	return rs, nil
+}
+
+// told reports whether an element may hold more than its job: few of a batch do,
+// and every one would have to be decoded twice.
+func told(raw json.RawMessage) bool {
+	return bytes.Contains(raw, []byte(`"deduplicated"`)) || bytes.Contains(raw, []byte(`"replaced_job_id"`))
+}

@@ -1,0 +1,206 @@
+package wire
+
+import (
+	"encoding/json"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// NoKey is the NotFound for a unique key.
+func NoKey(key string) error {
+	e := job.Errorf(job.NotFound, "%.80q is no unique key: one is 64 digits of [0-9a-f], as the list shows them", key)
+	e.Details = map[string]any{"resource_type": "unique_key", "resource_id": key}
+	return e
+}
+
+// AppendExplanation appends what a unique policy comes to. The job that a PUSH
+// would meet is there in short, and whole beside it.
+func AppendExplanation(dst []byte, x job.Explanation) []byte {
+	b := appendPolicy(key(append(dst, '{'), "policy"), x.Policy)
+	b = strs(b, "dimensions", dimensions(x.Policy))
+	b = str(b, "canonical", string(x.Canonical))
+	b = str(b, "fingerprint", x.Fingerprint)
+	b = str(b, "answer", x.Answer)
+	if x.Met == nil {
+		return append(key(b, "held_by"), "null}"...)
+	}
+	b = append(key(b, "held_by"), '{')
+	b = str(b, "job_id", string(x.Met.ID))
+	b = str(b, "type", x.Met.Type)
+	b = str(b, "queue", x.Met.Queue)
+	b = str(b, "state", string(x.Met.State))
+	b = at(b, "since", x.Met.CreatedAt)
+	b = at(b, "frees_at", x.Frees)
+	b = append(str(b, "frees_when", freesWhen(x)), '}')
+	return append(x.Met.AppendJSON(key(b, "job"), job.View{}), '}')
+}
+
+// appendPolicy appends a policy with its defaults filled in, in one spelling
+// that [job.ParseUnique] reads back to the same policy.
+func appendPolicy(dst []byte, p job.UniquePolicy) []byte {
+	b := append(dst, '{')
+	switch {
+	case p.Key != "":
+		b = str(b, "key", p.Key)
+	case p.Lenient:
+		b = strs(b, "key", p.ArgsKeys)
+	default:
+		b = strs(b, "keys", p.Keys)
+	}
+	if p.ArgsKeys != nil && !p.Lenient {
+		b = strs(b, "args_keys", p.ArgsKeys)
+	}
+	if p.MetaKeys != nil {
+		b = strs(b, "meta_keys", p.MetaKeys)
+	}
+	if p.Period > 0 {
+		b = num(b, "period_ms", p.Period.Milliseconds())
+	}
+	states := p.States.List()
+	b = array(b, "states", len(states), func(b []byte, i int) []byte { return job.AppendString(b, string(states[i])) })
+	return append(str(b, "on_conflict", string(p.OnConflict)), '}')
+}
+
+// strs appends an array of strings, also an empty one.
+func strs(b []byte, name string, vs []string) []byte {
+	return array(b, name, len(vs), func(b []byte, i int) []byte { return job.AppendString(b, vs[i]) })
+}
+
+// dimensions are the members that the fingerprint is over.
+func dimensions(p job.UniquePolicy) []string {
+	if p.Key != "" {
+		return []string{"key", "type"}
+	}
+	return p.Keys
+}
+
+// freesWhen says, for a person, when the job that is met counts no more.
+func freesWhen(x job.Explanation) string {
+	in, until := x.Policy.States.List(), "at "+job.FormatTime(x.Frees)
+	stays := "a job that is " + string(x.Met.State) + " stays so"
+	if len(in) == len(job.States) {
+		stays = "the policy counts a job in every state"
+	}
+	final := x.Met.State.Terminal() || len(in) == len(job.States)
+	leaves := "when it is no longer " + either(in)
+	switch {
+	case final && x.Frees.IsZero():
+		return "never by itself, as " + stays + "; release the key"
+	case final:
+		return until
+	case x.Frees.IsZero():
+		return leaves
+	}
+	return until + ", or before that " + leaves
+}
+
+// either joins states as a sentence does.
+func either(states []job.State) string {
+	words := make([]string, len(states))
+	for i, s := range states {
+		words[i] = string(s)
+	}
+	if n := len(words) - 1; n > 0 {
+		return strings.Join(words[:n], ", ") + " or " + words[n]
+	}
+	return strings.Join(words, "")
+}
+
+// ReadExplanation reads what a unique policy comes to.
+func ReadExplanation(body []byte) (job.Explanation, error) {
+	var r struct {
+		Policy      json.RawMessage `json:"policy"`
+		Canonical   string          `json:"canonical"`
+		Fingerprint string          `json:"fingerprint"`
+		Answer      string          `json:"answer"`
+		Job         json.RawMessage `json:"job"`
+		Held        struct {
+			Frees time.Time `json:"frees_at"`
+		} `json:"held_by"`
+	}
+	if err := read(body, &r); err != nil {
+		return job.Explanation{}, err
+	}
+	p, err := job.ParseUnique(r.Policy, true)
+	if err != nil {
+		return job.Explanation{}, unread(err)
+	}
+	x := job.Explanation{Policy: p, Canonical: json.RawMessage(r.Canonical), Fingerprint: r.Fingerprint,
+		Answer: r.Answer, Frees: r.Held.Frees}
+	if r.Job != nil {
+		x.Met, err = parse(r.Job)
+	}
+	return x, err
+}
+
+// DecodeClaimFilter reads the query of GET /ojs/v1/unique-jobs (contract §3.25).
+func DecodeClaimFilter(q url.Values) (f job.Filter, p Paging, err error) {
+	if p, err = DecodePaging(q, PageDefault, PageMax); err != nil {
+		return f, p, err
+	}
+	f = job.Filter{Queue: q.Get("queue"), Type: q.Get("type"), Limit: p.Limit, Offset: p.Offset, Cursor: p.Cursor}
+	f.States, err = states(q)
+	return f, p, err
+}
+
+// AppendClaims appends a page of the unique keys that are held (contract §3.25).
+func AppendClaims(dst []byte, c job.Claims, p Paging) []byte {
+	b := array(append(dst, '{'), "items", len(c.Claims), func(b []byte, i int) []byte {
+		v := c.Claims[i]
+		b = str(append(b, '{'), "key", v.Key)
+		b = str(b, "job_id", string(v.JobID))
+		b = str(b, "type", v.Type)
+		b = str(b, "queue", v.Queue)
+		b = str(b, "state", string(v.State))
+		b = at(b, "since", v.Since)
+		return append(at(b, "locked_until", v.Until), '}')
+	})
+	more := c.Next != "" || int64(p.Offset+len(c.Claims)) < c.Total && p.Cursor == ""
+	return append(pages(b, p, c.Total, more, c.Next), '}')
+}
+
+// ReadClaims reads a page of the unique keys that are held.
+func ReadClaims(body []byte) (job.Claims, error) {
+	var r struct {
+		Items []struct {
+			Key   string    `json:"key"`
+			JobID job.ID    `json:"job_id"`
+			Type  string    `json:"type"`
+			Queue string    `json:"queue"`
+			State job.State `json:"state"`
+			Since time.Time `json:"since"`
+			Until time.Time `json:"locked_until"`
+		} `json:"items"`
+		Pages pagination `json:"pagination"`
+	}
+	if err := read(body, &r); err != nil {
+		return job.Claims{}, err
+	}
+	c := job.Claims{Total: r.Pages.Total, Next: r.Pages.Next}
+	for _, v := range r.Items {
+		c.Claims = append(c.Claims, job.UniqueClaim(v))
+	}
+	return c, nil
+}
+
+// AppendReleasedKey appends the answer to the release of a unique key.
+func AppendReleasedKey(dst []byte, key string, n int) []byte {
+	return append(str(num(append(dst, '{'), "released", int64(n)), "key", key), '}')
+}
+
+// ReadReleasedKey reads off how many jobs a unique key was taken.
+func ReadReleasedKey(body []byte) (int, error) {
+	var r struct {
+		Released *int `json:"released"`
+	}
+	if err := read(body, &r); err != nil {
+		return 0, err
+	}
+	if r.Released == nil {
+		return 0, unread(job.Errorf(job.Malformed, "it does not say what was released"))
+	}
+	return *r.Released, nil
+}

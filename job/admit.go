@@ -1,0 +1,173 @@
+package job
+
+import (
+	"slices"
+	"time"
+)
+
+// Met is what is stored under the keys of a new job.
+type Met struct {
+	Custom *Job   // has its CustomID
+	Owner  *Job   // holds its deduplication key
+	Twins  []*Job // see KeyReader; Owner is not among them: it answers, or counts no more
+}
+
+// Admission is what becomes of a new job: it is inserted after Changed have been
+// saved, or the Receipt's job answers for it.
+type Admission struct {
+	Receipt
+	Changed   []*Job // to be saved, before anything is inserted
+	Rewritten bool   // the Receipt's job is to be saved with its Args and Meta
+	Events    []Event
+}
+
+// Admit decides about j, which was pushed at now and is not stored: first by its
+// CustomID, then by its deduplication key, then by its unique key (contract
+// §2.6). It changes the jobs of m as the Admission says. The error is Duplicate,
+// or TooLarge where a job cannot be rewritten.
+func (j *Job) Admit(now time.Time, m Met) (Admission, error) {
+	if m.Custom != nil {
+		e := m.Custom.aside("job.duplicated", now, nil)
+		return Admission{Receipt: stored(m.Custom, SameCustomID), Events: []Event{e}}, nil
+	}
+	owner, evict := m.Owner, false
+	if owner != nil {
+		if evict = j.dedup().Replace && owner.State == Scheduled; !evict {
+			return j.suppressed(now, owner), nil
+		}
+	}
+	a, err := j.meetTwins(now, m.Twins)
+	if err != nil || a.Existing || owner == nil {
+		return a, err
+	}
+	return j.evict(now, owner, a)
+}
+
+func stored(j *Job, v Verdict) Receipt { return Receipt{Job: j, Existing: true, Verdict: v} }
+
+// suppressed is the answer of the owner of a deduplication key. Work that has
+// begun, or may begin at any moment, is never evicted.
+func (j *Job) suppressed(now time.Time, owner *Job) Admission {
+	a := Admission{Receipt: stored(owner, Deduplicated), Events: owner.debounced(now, j.dedup().ID, j.ID)}
+	if d := j.dedup(); d.Extend && d.TTL > 0 && !owner.DedupUntil.IsZero() {
+		owner.window(now.Add(d.TTL))
+		a.Changed = []*Job{owner}
+	}
+	return a
+}
+
+// evict cancels the scheduled owner of a deduplication key in favour of j.
+func (j *Job) evict(now time.Time, owner *Job, a Admission) (Admission, error) {
+	if d := j.dedup(); d.TTL > 0 && !d.Extend && !owner.DedupUntil.IsZero() {
+		j.window(owner.DedupUntil)
+	}
+	if j.Holds != 0 && owner.Fingerprint == j.Fingerprint {
+		owner.Holds = 0
+	}
+	if err := owner.Cancel(now, "", "debounced"); err != nil {
+		return a, err
+	}
+	if a.Changed = append(a.Changed, owner); a.Replaced == "" { // else that is the twin
+		a.Replaced = owner.ID
+	}
+	a.Events = j.debounced(now, j.dedup().ID, owner.ID)
+	return a, nil
+}
+
+// debounced is the pair of events about every decision of a deduplication key,
+// told of j (contract §4.11).
+func (j *Job) debounced(now time.Time, key string, other ID) []Event {
+	return []Event{
+		j.aside("job.debounced", now, func(o *object) { o.str("debounce_id", key) }),
+		j.aside("job.deduplicated", now, func(o *object) {
+			o.str("deduplication_id", key)
+			o.str("deduplicated_job_id", string(other))
+		}),
+	}
+}
+
+// aside is an event that names this job and is no part of its history: a key that
+// thousands ask for would push the job's own life out of it.
+func (j *Job) aside(kind string, now time.Time, fill func(*object)) Event {
+	j.tell(kind, now, fill)
+	last := len(j.events) - 1
+	e := j.events[last]
+	j.events = j.events[:last]
+	return e
+}
+
+// twin is the newest job that an enqueue at now meets under the policy
+// (ojs-unique-jobs.md §7.4), or nil.
+func (p *UniquePolicy) twin(now time.Time, twins []*Job) (met *Job) {
+	for _, t := range twins {
+		if !p.States.Has(t.State) || p.Period > 0 && !now.Before(t.CreatedAt.Add(p.Period)) {
+			continue
+		}
+		if met == nil || t.newer(met) {
+			met = t
+		}
+	}
+	return met
+}
+
+// meetTwins decides about j by its unique policy.
+func (j *Job) meetTwins(now time.Time, twins []*Job) (Admission, error) {
+	a := Admission{Receipt: Receipt{Job: j}}
+	if j.Fingerprint == "" {
+		return a, nil
+	}
+	p := &j.keys.unique
+	if met := p.twin(now, twins); met != nil {
+		switch {
+		case p.OnConflict == UniqueReject:
+			return a, met.conflict(j.Fingerprint)
+		case p.OnConflict == UniqueIgnore:
+			return Admission{Receipt: stored(met, Ignored)}, nil
+		case p.OnConflict == UniqueReplaceExceptSchedule && met.State == Scheduled:
+			return Admission{Receipt: stored(met, Rewritten), Rewritten: true}, met.rewrite(now, j)
+		case !met.State.Terminal(): // a final state is final; the new job is stored beside it
+			if err := met.Cancel(now, "", "replaced"); err != nil {
+				return a, err
+			}
+			a.Changed, a.Replaced = append(a.Changed, met), met.ID
+		}
+	}
+	for _, t := range twins {
+		if j.Holds == 0 || t.Holds == 0 {
+			continue
+		}
+		t.Holds = 0 // the newest has the key now
+		if !slices.Contains(a.Changed, t) {
+			a.Changed = append(a.Changed, t)
+		}
+	}
+	return a, nil
+}
+
+// conflict is the Duplicate for a job that meets j (ojs-unique-jobs.md §5.1).
+func (j *Job) conflict(fingerprint string) error {
+	e := Errorf(Duplicate, "a job matching the uniqueness key already exists: %s is %s", j.ID, j.State)
+	e.Details = map[string]any{"existing_job_id": string(j.ID), "existing_job_state": string(j.State),
+		"uniqueness_key": fingerprint, "unique_key": fingerprint}
+	return e
+}
+
+// rewrite gives a scheduled job the args and meta of a newer one
+// (ojs-unique-jobs.md §5.3). Everything else of it stays, its key too: that is
+// the one it was admitted under, whatever its own policy would make of the new
+// args and meta, as the two policies may choose other members. TooLarge where
+// the two do not go together, and nothing has changed then.
+func (j *Job) rewrite(now time.Time, by *Job) error {
+	if j.State != Scheduled {
+		return Errorf(Conflict, "job %s is %s and cannot be rewritten", j.ID, j.State)
+	}
+	if n := j.size() - len(j.Args) - len(j.Meta) + len(by.Args) + len(by.Meta); n > MaxJobBytes {
+		return tooLarge("job "+string(j.ID)+" with the new args and meta", n, MaxJobBytes)
+	}
+	j.Args, j.Meta, j.RewrittenAt = by.Args, by.Meta, now
+	j.tell("job.updated", now, func(o *object) {
+		o.strings("fields", []string{"args", "meta"})
+		o.str("reason", string(UniqueReplaceExceptSchedule))
+	})
+	return nil
+}

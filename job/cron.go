@@ -1,0 +1,377 @@
+package job
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// CronSpec is a schedule as it was asked for (contract §3.15).
+type CronSpec struct {
+	Name        string          // 1 to 255 of a-z, 0-9, - and ., the first a letter or a digit
+	Expression  string          // five or six fields, or a macro; see package cronsched
+	Timezone    string          // an IANA name; empty: UTC, or what the expression begins with
+	Overlap     Overlap         // empty: skip
+	Enabled     *bool           // nil: as it is, and true for a new one
+	Description string          // for people, at most 1,000 characters
+	Source      string          // who keeps it: empty for the API, else a name such as "file"
+	Template    json.RawMessage // each run's job, as the body of a PUSH without id
+}
+
+// Cron is a stored schedule and what has become of it. Zero times mean "not yet".
+type Cron struct {
+	CronSpec
+	CreatedAt time.Time
+	UpdatedAt time.Time // when the CronSpec last changed
+	AnchorAt  time.Time // from when an @every counts: when its expression was set
+	SeenAt    time.Time // all ticks until then are decided: fired, skipped or missed
+	HoleFrom  time.Time // those after HoleFrom and before HoleTo were missed: no server ran, or its clock was set forward
+	HoleTo    time.Time
+	AheadAt   time.Time // after the clock was set back: those from HoleTo to AheadAt are decided, too
+	NextRunAt time.Time // zero while it is paused
+	LastRunAt time.Time // the tick, or the instant of a trigger, that made a job last
+	LastJob   ID        // the job made last, by a tick or by hand
+	RunCount  int64     // jobs made
+	Runs      []CronRun // the newest MaxCronRuns ticks, the oldest first
+}
+
+// CronRun is what became of one tick, or of one trigger by hand.
+type CronRun struct {
+	At      time.Time // the tick
+	JobID   ID        // empty when it made none
+	Skipped string    // why it made none: see the reasons of CronSkipped
+}
+
+// MaxCronRuns is how many runs of a schedule are remembered.
+const MaxCronRuns = 20
+
+// Limits of a schedule.
+const (
+	MaxCronName        = 255
+	MaxCronDescription = 1000
+)
+
+// Overlap says what a tick does while the job of the one before has not ended:
+// while that is in any state that is not final (contract §4.16).
+type Overlap string
+
+// The overlap policies.
+const (
+	OverlapSkip    Overlap = "skip"            // make no job; the default
+	OverlapAllow   Overlap = "allow"           // make it all the same
+	OverlapCancel  Overlap = "cancel_previous" // cancel the one before, and make it
+	OverlapEnqueue Overlap = "enqueue"         // make it pending, until the one before has ended; also written "queue"
+)
+
+// The events of a schedule (contract §4.18).
+const (
+	CronTriggered = "cron.triggered" // a tick, or a person, made a job
+	CronSkipped   = "cron.skipped"   // a tick made none
+	CronMissed    = "cron.missed"    // ticks passed while no server ran, or its clock was elsewhere
+)
+
+// The reasons of CronSkipped.
+const (
+	SkippedOverlap   = "overlap"   // the job of the tick before has not ended
+	SkippedDST       = "dst_skip"  // its wall time does not exist on that day
+	SkippedDuplicate = "duplicate" // the template's unique policy, or its deduplication, met a job
+	SkippedRejected  = "rejected"  // a middleware, or a rule of jobs, refused the job
+	SkippedClock     = "clock"     // it is too long ago by the clock of the outbox's database
+	SkippedElsewhere = "elsewhere" // another server of the same outbox made the job
+)
+
+// CronPatch changes parts of a schedule; nil members stay as they are. Template
+// is merged: its members replace those of the same name, those of options and
+// meta one by one, and null removes.
+type CronPatch struct {
+	Expression  *string
+	Timezone    *string
+	Overlap     *Overlap
+	Description *string
+	Enabled     *bool
+	Template    json.RawMessage
+}
+
+// CronFilter chooses schedules for a list. Zero members do not restrict.
+type CronFilter struct {
+	Enabled *bool
+	Limit   int // 1 to 1000; 0 is all
+	Offset  int
+}
+
+// CronPage is one page of the schedules, by name.
+type CronPage struct {
+	Crons []*Cron
+	Total int64 // of all pages
+}
+
+// CronJob is one line of a schedule's history: the job that a tick made, or why it made none.
+type CronJob struct {
+	CronRun
+	Job *Job // nil when there was none, or it has been removed after its retention
+}
+
+// On reports whether the schedule fires.
+func (c *Cron) On() bool { return c.Enabled == nil || *c.Enabled }
+
+// Clone is a copy whose changes do not show in c. Raw JSON is shared: nobody writes to it.
+func (c *Cron) Clone() *Cron {
+	d := *c
+	d.Runs = slices.Clone(c.Runs)
+	return &d
+}
+
+// Note adds what became of a tick to the runs.
+func (c *Cron) Note(r CronRun) {
+	if n := len(c.Runs) - MaxCronRuns + 1; n > 0 {
+		c.Runs = slices.Delete(c.Runs, 0, n)
+	}
+	c.Runs = append(c.Runs, r)
+}
+
+var cronName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*$`)
+
+// ValidCronName reports whether s can name a schedule (contract §3.15).
+func ValidCronName(s string) bool { return len(s) <= MaxCronName && cronName.MatchString(s) }
+
+// Validate checks all of a schedule but its expression and its time zone, fills
+// the overlap policy, and returns the envelope of its jobs, before any of them.
+func (s *CronSpec) Validate() (Envelope, error) {
+	switch {
+	case s.Name == "":
+		return Envelope{}, invalid(Invalid, "name", `is required: a name of its own, such as "nightly-report"`)
+	case len(s.Name) > MaxCronName:
+		return Envelope{}, invalid(Invalid, "name", "must be at most %d characters, got %d", MaxCronName, len(s.Name))
+	case !cronName.MatchString(s.Name):
+		return Envelope{}, invalid(Invalid, "name", "must be letters a-z, digits, hyphens and dots, a letter or a digit first, got %.80q", s.Name)
+	case utf8.RuneCountInString(s.Description) > MaxCronDescription:
+		return Envelope{}, invalid(Invalid, "description", "must be at most %d characters, got %d", MaxCronDescription, utf8.RuneCountInString(s.Description))
+	}
+	switch s.Overlap {
+	case "":
+		s.Overlap = OverlapSkip
+	case "queue":
+		s.Overlap = OverlapEnqueue
+	case OverlapSkip, OverlapAllow, OverlapCancel, OverlapEnqueue:
+	default:
+		return Envelope{}, invalid(Invalid, "overlap_policy", "must be skip, allow, cancel_previous or enqueue, got %.40q", string(s.Overlap))
+	}
+	if len(s.Template) == 0 || s.Template[0] != '{' {
+		return Envelope{}, invalid(Invalid, "job_template", `is required: an object with the type and the args of the jobs, such as {"type": "report.generate", "args": []}`)
+	}
+	return s.envelope()
+}
+
+// envelope reads the template.
+func (s *CronSpec) envelope() (Envelope, error) {
+	if err := CheckJSON(s.Template); err != nil {
+		return Envelope{}, invalid(Invalid, "job_template", "must be a JSON object: %v", err)
+	}
+	given, options := memberNames(s.Template), memberNames(memberOf(s.Template, "options"))
+	if given["id"] || options["job_id"] || options["jobId"] {
+		return Envelope{}, invalid(Invalid, "job_template.id", "must not be given: each run has an id of its own")
+	}
+	e, err := ParseEnvelope(s.Template)
+	if err != nil {
+		return Envelope{}, err
+	}
+	for _, t := range []struct {
+		name string
+		at   time.Time
+	}{{"scheduled_at", e.ScheduledAt}, {"expires_at", e.ExpiresAt}} {
+		if !t.at.IsZero() {
+			return Envelope{}, invalid(Invalid, t.name, "must count from each run, as delay and ttl do, and not be an instant, got %s", FormatTime(t.at))
+		}
+	}
+	return e, nil
+}
+
+// Apply is the schedule after a patch; s itself stays as it is.
+func (p CronPatch) Apply(s CronSpec) (CronSpec, error) {
+	if p.Expression != nil {
+		s.Expression = *p.Expression
+	}
+	if p.Timezone != nil {
+		s.Timezone = *p.Timezone
+	}
+	if p.Overlap != nil {
+		s.Overlap = *p.Overlap
+	}
+	if p.Description != nil {
+		s.Description = *p.Description
+	}
+	if p.Enabled != nil {
+		s.Enabled = p.Enabled
+	}
+	if p.Expression != nil && p.Timezone == nil && zoned(*p.Expression) {
+		s.Timezone = "" // the expression brings its own
+	}
+	if p.Template != nil {
+		if err := CheckJSON(p.Template); err != nil {
+			return s, invalid(Invalid, "job_template", "must be a JSON object: %v", err)
+		}
+		patch := json.RawMessage(bytes.TrimSpace(p.Template))
+		if patch[0] != '{' {
+			return s, invalid(Invalid, "job_template", "must be an object, got %s", kindOfJSON(patch))
+		}
+		var err error
+		if s.Template, err = merge(s.Template, patch, "options", "meta"); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// Empty reports whether a patch changes nothing.
+func (p *CronPatch) Empty() bool {
+	return p.Expression == nil && p.Timezone == nil && p.Overlap == nil && p.Description == nil && p.Enabled == nil && p.Template == nil
+}
+
+// zoned reports whether an expression begins with its time zone.
+func zoned(expression string) bool {
+	e := strings.TrimSpace(expression)
+	return strings.HasPrefix(e, "CRON_TZ=") || strings.HasPrefix(e, "TZ=")
+}
+
+// merge is the object old with the members of patch in it; null removes one, and
+// those named deep are merged themselves where they are objects.
+func merge(old, patch json.RawMessage, deep ...string) (json.RawMessage, error) {
+	var names []string
+	values := map[string]json.RawMessage{}
+	set := func(name string, v json.RawMessage) error {
+		if _, known := values[name]; !known {
+			names = append(names, name)
+		}
+		values[name] = v
+		return nil
+	}
+	if err := Members(old, set); err != nil {
+		return nil, err
+	}
+	err := Members(patch, func(name string, v json.RawMessage) (err error) {
+		if slices.Contains(deep, name) && v[0] == '{' {
+			was := values[name]
+			if len(was) == 0 || was[0] != '{' {
+				was = json.RawMessage("{}")
+			}
+			if v, err = merge(was, v); err != nil {
+				return err
+			}
+		}
+		return set(name, v)
+	})
+	o := newObject(nil)
+	for _, name := range names {
+		if v := values[name]; string(v) != "null" {
+			o.quoted(name, v)
+		}
+	}
+	return o.close(), err
+}
+
+// Same reports whether two schedules ask for the same; who keeps them does not count.
+func (s *CronSpec) Same(t *CronSpec) bool {
+	return s.Name == t.Name && s.Expression == t.Expression && s.Timezone == t.Timezone && s.Overlap == t.Overlap &&
+		s.Description == t.Description && string(s.Template) == string(t.Template)
+}
+
+// Instance is the envelope of one run: e with what the run is in its meta
+// (contract §4.16). at is the tick, now the present.
+func (c *Cron) Instance(e Envelope, id ID, at, now time.Time) Envelope {
+	e.ID = id
+	o := newObject(make([]byte, 0, len(e.Meta)+len(c.Name)+128))
+	o.str("cron_name", c.Name)
+	o.time("cron_scheduled_at", at)
+	o.time("cron_triggered_at", now)
+	o.splice(withoutRun(e.Meta))
+	e.Meta = o.close()
+	e.checked = e.raws() // it was, and stays, JSON
+	return e
+}
+
+// runMeta are the members of meta that a run sets.
+var runMeta = []string{"cron_name", "cron_scheduled_at", "cron_triggered_at", "cron_after"}
+
+func withoutRun(meta json.RawMessage) json.RawMessage {
+	for _, name := range runMeta {
+		if memberOf(meta, name) != nil {
+			meta = without(meta, name)
+		}
+	}
+	return meta
+}
+
+// After makes the envelope of a run wait, pending, for the end of another.
+func (e *Envelope) After(previous ID) {
+	e.Hold = true
+	o := newObject(make([]byte, 0, len(e.Meta)+64))
+	o.str("cron_after", string(previous))
+	if memberOf(e.Meta, "cron_after") != nil {
+		e.Meta = without(e.Meta, "cron_after")
+	}
+	o.splice(e.Meta)
+	e.Meta = o.close()
+	e.checked = e.raws()
+}
+
+// WaitsFor is the job whose end a pending run of a schedule waits for, and empty for any other job.
+func (j *Job) WaitsFor() ID {
+	if j.State != Pending || j.Meta == nil || !strings.Contains(string(j.Meta), "cron_after") {
+		return ""
+	}
+	return j.ranAfter()
+}
+
+// ranAfter is the job that a run of a schedule had to wait for.
+func (j *Job) ranAfter() ID { return ID(detail(j.Meta, "cron_after")) }
+
+// Passed is the job that a run has to wait for although the one that it waited
+// for has ended: a run that ended before it ever began has waited itself. It is
+// empty otherwise.
+func (j *Job) Passed() ID {
+	if j.Attempt > 0 {
+		return ""
+	}
+	return j.ranAfter()
+}
+
+// Tick is a tick of a schedule for which several servers may want to make the job.
+type Tick struct {
+	Name     string // of the schedule
+	At       time.Time
+	Overlap  Overlap  // skip or allow
+	Envelope Envelope // of the job, with its ID
+}
+
+// CronEvent is an event of a schedule: kind is one of CronTriggered, CronSkipped
+// and CronMissed. id is the job that was made, at the tick, and reason why none was.
+func CronEvent(kind, name string, now time.Time, r CronRun) Event {
+	o := newObject(make([]byte, 0, 128))
+	o.str("cron_name", name)
+	o.optional("reason", r.Skipped)
+	o.time("scheduled_at", r.At)
+	if late := now.Sub(r.At); kind == CronTriggered && late >= time.Second {
+		o.int("late_ms", late.Milliseconds())
+	}
+	return Event{Type: kind, Time: now, JobID: r.JobID, Data: o.close()}
+}
+
+// CronMissedEvent tells of the ticks of a schedule from first to last that made no job.
+func CronMissedEvent(name string, now, first, last time.Time) Event {
+	o := newObject(make([]byte, 0, 128))
+	o.str("cron_name", name)
+	o.time("from", first)
+	o.time("to", last)
+	return Event{Type: CronMissed, Time: now, Data: o.close()}
+}
+
+// NoCron is the NotFound for a schedule.
+func NoCron(name string) *Error {
+	e := Errorf(NotFound, "there is no schedule %.140q", name)
+	e.Details = map[string]any{"resource_type": "cron", "resource_id": name, "hint": "The list of schedules has the names: GET /ojs/v1/cron."}
+	return e
+}

@@ -1,0 +1,87 @@
+package job
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Explanation says what a unique policy makes of an envelope.
+type Explanation struct {
+	Policy      UniquePolicy
+	Canonical   json.RawMessage // what the fingerprint is the hash of (§4.1)
+	Fingerprint string
+	Met         *Job      // the job that a PUSH would meet now; nil: none, it would be stored
+	Frees       time.Time // when Met stops counting by the policy's period; zero: when it leaves the policy's states
+	Answer      string    // what a PUSH would come to by the unique policy alone, before middleware: created, rejected, ignored, replaced or rewritten
+}
+
+// Explain says what e, which must be valid, would meet at now among its twins.
+// Invalid when it has no unique policy.
+func (e *Envelope) Explain(now time.Time, twins []*Job) (Explanation, error) {
+	if e.keys == nil || e.keys.fingerprint == "" {
+		return Explanation{}, invalid(Invalid, "unique", "is not given: without a policy a job is never a duplicate")
+	}
+	p := e.keys.unique
+	text, err := p.Canonical(e)
+	x := Explanation{Policy: p, Canonical: text, Fingerprint: e.keys.fingerprint, Answer: "created"}
+	if x.Met = p.twin(now, twins); x.Met == nil {
+		return x, err
+	}
+	if p.Period > 0 {
+		x.Frees = x.Met.CreatedAt.Add(p.Period)
+	}
+	switch {
+	case p.OnConflict == UniqueReject:
+		x.Answer = "rejected"
+	case p.OnConflict == UniqueIgnore:
+		x.Answer = "ignored"
+	case p.OnConflict == UniqueReplaceExceptSchedule && x.Met.State == Scheduled:
+		x.Answer = "rewritten"
+	case !x.Met.State.Terminal():
+		x.Answer = "replaced"
+	}
+	return x, err
+}
+
+// UniqueKey is the fingerprint of a validated envelope, empty without a policy.
+func (e *Envelope) UniqueKey() string {
+	if e.keys == nil {
+		return ""
+	}
+	return e.keys.fingerprint
+}
+
+// DedupID is the deduplication key of a validated envelope, empty without one.
+func (e *Envelope) DedupID() string {
+	if e.keys == nil {
+		return ""
+	}
+	return e.keys.dedup.ID
+}
+
+// UniqueClaim is a unique key and the job that holds it, as a list shows them.
+type UniqueClaim struct {
+	Key   string // the fingerprint
+	JobID ID
+	Type  string
+	Queue string
+	State State
+	Since time.Time // when the job was created
+	Until time.Time // the end of the job's own period; zero: it has none
+}
+
+// Claims is one page of the keys that are held.
+type Claims struct {
+	Claims []UniqueClaim
+	Total  int64
+	Next   string // empty on the last page
+}
+
+// UniqueClaim is what a list shows of a job that Holds its key.
+func (j *Job) UniqueClaim() UniqueClaim {
+	c := UniqueClaim{Key: j.Fingerprint, JobID: j.ID, Type: j.Type, Queue: j.Queue, State: j.State, Since: j.CreatedAt}
+	if p, err := ParseUnique(j.Unique, true); err == nil && p.Period > 0 {
+		c.Until = j.CreatedAt.Add(p.Period)
+	}
+	return c
+}

@@ -1,0 +1,113 @@
+package job
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// Canonical is the text that the fingerprint of e is over: the RFC 8785 form of
+// the dimensions (ojs-unique-jobs.md §4.1, contract §4.10). e must be valid. The
+// error is Invalid when args does not hold what ArgsKeys names.
+func (p UniquePolicy) Canonical(e *Envelope) ([]byte, error) {
+	o := newObject(make([]byte, 0, 256))
+	o.str("type", e.Type)
+	if p.Key != "" {
+		o.str("key", p.Key)
+		return canonicalJSON(o.close())
+	}
+	if slices.Contains(p.Keys, "queue") {
+		queue := e.Queue
+		if queue == "" {
+			queue = DefaultQueue
+		}
+		o.str("queue", queue)
+	}
+	if slices.Contains(p.Keys, "args") {
+		args, err := p.args(e.Args)
+		if err != nil {
+			return nil, err
+		}
+		o.raw("args", args)
+	}
+	if slices.Contains(p.Keys, "meta") {
+		values, _ := pick(e.Meta, p.MetaKeys)
+		o.raw("meta", chosen(p.MetaKeys, values))
+	}
+	return canonicalJSON(o.close())
+}
+
+// args is the part of args that counts: all of it, or the named members of the
+// object that it begins with.
+//
+// Lenient names of which not one is there leave all of args to count: else every
+// job of the type would be a twin of every other.
+func (p UniquePolicy) args(args json.RawMessage) (json.RawMessage, error) {
+	if p.ArgsKeys == nil {
+		return args, nil
+	}
+	var first json.RawMessage
+	if len(args) > 1 {
+		if i := skipSpace(args, 1); args[i] != ']' {
+			first = args[i:skipValue(args, i)]
+		}
+	}
+	if !p.Lenient && (first == nil || first[0] != '{') {
+		return nil, invalid(Invalid, "unique.args_keys", "needs args to begin with an object that holds the names, got %s", kindOfJSON(first))
+	}
+	values, found := pick(first, p.ArgsKeys)
+	if p.Lenient && found == 0 {
+		return args, nil
+	}
+	if i := slices.IndexFunc(values, func(v json.RawMessage) bool { return v == nil }); i >= 0 && !p.Lenient {
+		return nil, invalid(Invalid, "unique.args_keys", "names %.60q, which the object that args begins with does not hold", p.ArgsKeys[i])
+	}
+	return chosen(p.ArgsKeys, values), nil
+}
+
+// pick is the values of some members of a valid JSON object, nil for those that
+// are not there, and how many are. names are sorted and in NFC; of names that
+// are the same in NFC, the last counts. What is no object has no members.
+func pick(obj json.RawMessage, names []string) (values []json.RawMessage, found int) {
+	values = make([]json.RawMessage, len(names))
+	if len(obj) == 0 || obj[0] != '{' {
+		return values, 0
+	}
+	for i := skipSpace(obj, 1); obj[i] != '}'; {
+		end := skipValue(obj, i)
+		name, _ := unquote(obj[i:end]) // it is valid JSON
+		i = skipSpace(obj, skipSpace(obj, end)+1)
+		end = skipValue(obj, i)
+		if n, ok := slices.BinarySearch(names, norm.NFC.String(name)); ok {
+			if values[n] == nil {
+				found++
+			}
+			values[n] = obj[i:end]
+		}
+		if i = skipSpace(obj, end); obj[i] == ',' {
+			i = skipSpace(obj, i+1)
+		}
+	}
+	return values, found
+}
+
+// chosen is the object of the values that were found.
+func chosen(names []string, values []json.RawMessage) json.RawMessage {
+	o := newObject(nil)
+	for i, v := range values {
+		if v != nil {
+			o.quoted(names[i], v)
+		}
+	}
+	return o.close()
+}
+
+// Fingerprint is the lower-case hexadecimal SHA-256 of a canonical text
+// (ojs-unique-jobs.md §4.2).
+func Fingerprint(canonical []byte) string {
+	sum := sha256.Sum256(canonical)
+	return hex.EncodeToString(sum[:])
+}

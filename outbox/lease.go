@@ -1,0 +1,277 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+)
+
+// Who relays an outbox is written in its table of relays: each owner with the
+// time until which it is taken to live. A relay that stops to write there loses
+// its rows to the others, and what it still says of them changes nothing.
+
+// Release is when a row of the outbox may go.
+type Release string
+
+const (
+	// OnRelay: as soon as the job server has the job on its disk.
+	OnRelay Release = "on_relay"
+	// OnComplete: when the job has ended. A job server whose disk is lost stops to
+	// renew its lease, and another takes its rows under the same job ids.
+	OnComplete Release = "on_complete"
+)
+
+// shared reports whether other relays may work beside this one.
+func (r *Relay) shared() bool { return r.d.Take != "" }
+
+// lease makes sure that the relay may work, and says so. It renews its place
+// after a third of the lease, and then looks after those that have died.
+func (r *Relay) lease(ctx context.Context) (bool, error) {
+	now := r.o.Now()
+	if now.Before(r.renewal) {
+		return !r.standby, nil
+	}
+	if now.Sub(r.renewed) > r.o.Lease {
+		r.started = false // others may have taken what this relay had
+	}
+	n, err := r.renew(ctx)
+	if err != nil {
+		return false, err
+	}
+	if was := r.standby; !r.shared() && n == 0 {
+		if r.standby = true; !was {
+			r.say(func(s *RelayState) { s.Standby = true })
+			if err := r.tellStandby(ctx); err != nil {
+				return false, err
+			}
+		}
+		r.renewal = now.Add(min(time.Second, r.o.Lease/3))
+		return false, nil
+	}
+	if r.standby {
+		r.o.Log.Info("outbox: the other relay is gone; this one takes over", "outbox", r.o.Name)
+		r.say(func(s *RelayState) { s.Standby = false })
+	}
+	r.standby, r.renewed, r.renewal = false, now, now.Add(r.o.Lease/3)
+	if !r.started {
+		if err := r.resume(ctx); err != nil {
+			return false, err
+		}
+		r.started = true
+	}
+	return true, r.inherit(ctx)
+}
+
+func (r *Relay) renew(ctx context.Context) (int64, error) {
+	return r.change(ctx, "renew the lease in", r.d.Renew, r.o.Owner, string(r.o.Release), r.o.Lease.Milliseconds())
+}
+
+// live renews the lease in the middle of long work: there may be a million rows to read or to free.
+func (r *Relay) live(ctx context.Context) error {
+	now := r.o.Now()
+	if now.Before(r.renewed.Add(r.o.Lease / 3)) {
+		return nil
+	}
+	_, err := r.renew(ctx)
+	r.renewed = now
+	return err
+}
+
+// tellStandby says whom this relay waits for, and how long at most.
+func (r *Relay) tellStandby(ctx context.Context) error {
+	var other string
+	var last int64
+	err := r.each(ctx, func(rows *sql.Rows) (bool, error) {
+		var owner, mode string
+		var sent, seen int64
+		err := rows.Scan(&owner, &mode, &sent, &seen)
+		if owner != r.o.Owner && seen > last {
+			other, last = owner, seen
+		}
+		return true, err
+	}, r.d.Peers, int64(0))
+	if err != nil {
+		return r.failed(ctx, "look for other relays in", err)
+	}
+	seen := time.UnixMilli(last).UTC()
+	r.o.Log.Warn("outbox: another job server relays this outbox, so this one stands by. If that one is dead, this one takes over when its lease has run out",
+		"outbox", r.o.Name, "owner", other, "last_seen", seen.Format(time.RFC3339), "lease_until", seen.Add(r.o.Lease).Format(time.RFC3339))
+	return nil
+}
+
+// resume takes up what this owner had when it stopped: rows that were taken and
+// not sent are everybody's again, those of jobs under way are followed again.
+func (r *Relay) resume(ctx context.Context) error {
+	if r.shared() {
+		if _, err := r.change(ctx, "give rows back to", r.d.Back, r.o.Owner); err != nil {
+			return err
+		}
+	}
+	r.settled = nil
+	if err := r.warnOfPeers(ctx); err != nil {
+		return err
+	}
+	return r.reload(ctx)
+}
+
+// inherit frees the rows of owners that have died.
+func (r *Relay) inherit(ctx context.Context) error {
+	dead, err := texts(ctx, r, r.d.Dead, r.o.Owner)
+	if err != nil {
+		return err
+	}
+	for _, owner := range dead {
+		freed := int64(0)
+		for {
+			n, err := r.change(ctx, "free the rows of a dead relay in", r.d.Free, owner)
+			if err != nil {
+				return err
+			}
+			if freed += n; n == 0 {
+				break
+			}
+			if err := r.live(ctx); err != nil {
+				return err
+			}
+		}
+		if _, err := r.change(ctx, "note a dead relay in", r.d.Bury, owner); err != nil {
+			return err
+		}
+		if freed > 0 {
+			r.more = true
+			r.o.Log.Warn("outbox: a job server has not renewed its lease; its rows are sent again under the same job ids",
+				"outbox", r.o.Name, "owner", owner, "rows", freed)
+		}
+	}
+	return nil
+}
+
+// warnOfPeers says at the start what a lost disk may have lost: this owner is
+// new here, and another has sent rows for good within the last day.
+func (r *Relay) warnOfPeers(ctx context.Context) error {
+	if r.warnedPeers || r.d.Peers == "" {
+		return nil
+	}
+	r.warnedPeers = true
+	var lost, last int64
+	err := r.each(ctx, func(rows *sql.Rows) (bool, error) {
+		var owner, mode string
+		var sent, seen int64
+		if err := rows.Scan(&owner, &mode, &sent, &seen); err != nil {
+			return false, err
+		}
+		if owner != r.o.Owner && mode == string(OnRelay) && sent > 0 {
+			lost, last = lost+sent, max(last, seen)
+		}
+		return true, nil
+	}, r.d.Peers, r.o.Now().Add(-24*time.Hour).UnixMilli())
+	if err != nil {
+		return r.failed(ctx, "look for other relays in", err)
+	}
+	if r.o.Fresh && lost > 0 {
+		r.o.Log.Warn("outbox: this job server's disk is new, and rows of this outbox were sent to another one with on_relay: what had not ended there is lost if its disk is. Bring that disk back, or relay with --outbox-release on_complete",
+			"outbox", r.o.Name, "rows_sent_by_others", lost, "last_seen", time.UnixMilli(last).UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// leave tells the others that this relay has stopped, so that nobody waits for
+// its lease. Rows of jobs under way keep theirs: the jobs are on this disk.
+func (r *Relay) leave(ctx context.Context) error {
+	if r.standby || !r.started {
+		return nil
+	}
+	if r.shared() {
+		if _, err := r.change(ctx, "give rows back to", r.d.Back, r.o.Owner); err != nil {
+			return err
+		}
+	}
+	if r.o.Release == OnComplete {
+		return nil
+	}
+	_, err := r.change(ctx, "leave", r.d.Leave, r.o.Owner)
+	r.started, r.renewal = false, time.Time{}
+	return err
+}
+
+// take reads a batch and makes it this relay's own, in one short transaction.
+func (r *Relay) take(ctx context.Context) ([]row, error) {
+	if r.lull {
+		var one int64
+		err := r.conn.QueryRowContext(ctx, r.d.Peek, r.o.Now().UnixMilli()).Scan(&one)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, r.failed(ctx, "look for rows in", err)
+		}
+	}
+	tx, err := r.conn.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return nil, r.failed(ctx, "begin to read", err)
+	}
+	defer tx.Rollback() // after Commit it does nothing
+	batch, full, err := r.read(ctx, tx, r.d.Pending)
+	if err == nil && len(batch) > 0 {
+		fates := make([]fate, len(batch))
+		for i, b := range batch {
+			fates[i].row = b.id
+		}
+		_, err = tx.ExecContext(ctx, fill(r.d.Take, "{ids}", idsOf(fates)), r.o.Owner)
+	}
+	if err == nil {
+		err = tx.Commit()
+	}
+	if err != nil {
+		return nil, r.failed(ctx, "take rows of", err)
+	}
+	r.lull, r.more = len(batch) == 0, full
+	return batch, nil
+}
+
+// giveBack makes the rows that are taken and have no fate everybody's again.
+func (r *Relay) giveBack(ctx context.Context) {
+	if !r.shared() || len(r.settled) > 0 {
+		return
+	}
+	// If this fails, the lease runs out.
+	_, _ = r.change(context.WithoutCancel(ctx), "give rows back to", r.d.Back, r.o.Owner)
+}
+
+// texts are the texts that a query answers with.
+func texts(ctx context.Context, r *Relay, query string, args ...any) (all []string, err error) {
+	err = r.each(ctx, func(rows *sql.Rows) (bool, error) {
+		var s string
+		err := rows.Scan(&s)
+		all = append(all, s)
+		return true, err
+	}, query, args...)
+	if err != nil {
+		return nil, r.failed(ctx, "read", err)
+	}
+	return all, nil
+}
+
+// patience is how long one statement may take: a connection that is half open
+// must not hold the relay for ever.
+const patience = 15 * time.Second
+
+// change runs a statement and says how many rows it changed. It goes on when ctx
+// ends: it is short, and half of it would be none of it.
+func (r *Relay) change(ctx context.Context, doing, stmt string, args ...any) (int64, error) {
+	if err := r.open(ctx); err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	res, err := r.conn.ExecContext(ctx, stmt, args...)
+	if err != nil {
+		return 0, r.failed(ctx, doing, err)
+	}
+	n, err := res.RowsAffected()
+	if err != nil {
+		return 0, r.failed(ctx, doing, err)
+	}
+	return n, nil
+}

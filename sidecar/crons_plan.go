@@ -1,0 +1,299 @@
+package sidecar
+
+import (
+	"container/heap"
+	"sync"
+	"time"
+
+	"github.com/outrider-jobs/outrider/cronsched"
+	"github.com/outrider-jobs/outrider/job"
+)
+
+const (
+	late  = 5 * time.Second      // after its tick a schedule is taken to have been away, and not slow
+	crowd = 100                  // catch-ups at once before they are spread
+	apart = 5 * time.Millisecond // between two catch-ups that are spread
+	sheer = 10 * time.Second     // over which they are spread at most
+)
+
+// timetable holds the schedules in memory, in the order in which they are due, so
+// that ten thousand of them cost nothing while none is. What is stored decides:
+// a tick that the store does not let be claimed did not happen.
+type timetable struct {
+	mu     sync.Mutex
+	loaded bool
+	byName map[string]*entry
+	line   line
+	tried  time.Time           // the herd that was tried before its time
+	tries  int                 // how often
+	waits  map[job.ID][]job.ID // runs that wait for the end of another
+	ended  []job.ID            // of those waited for, which have ended
+}
+
+// entry is a schedule that fires. It is never changed but for the last three
+// members, which belong to the timetable; a schedule that changes gets a new one.
+type entry struct {
+	spec   cronsched.Spec
+	env    job.Envelope
+	anchor time.Time
+
+	cron  *job.Cron // as it is stored
+	wake  time.Time // when there is something to decide
+	place int       // in line, -1 outside of it
+
+	until time.Time // a catch-up that was put off decides the ticks up to then only
+	id    job.ID    // of the job of a tick that was tried before; see Ticks
+	at    time.Time // that tick
+}
+
+// planned makes the entry of a schedule; nil if it does not fire.
+func planned(c *job.Cron, spec cronsched.Spec, env job.Envelope, anchor time.Time) *entry {
+	if !c.On() {
+		return nil
+	}
+	e := &entry{spec: spec, env: env, anchor: anchor, place: -1}
+	e.became(c)
+	return e
+}
+
+// became takes over what is stored now, and sets when to wake: at the next tick,
+// or at one before it that will be skipped.
+func (e *entry) became(c *job.Cron) {
+	e.cron, e.wake, e.until, e.id = c, c.NextRunAt, time.Time{}, ""
+	for o := range e.spec.Skips(c.SeenAt, c.NextRunAt) {
+		e.wake = sooner(e.wake, o.At)
+		break
+	}
+}
+
+// put places a schedule, instead of one of the same name, and reports whether it
+// is in line; e may be nil.
+func (p *timetable) put(name string, e *entry) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if old := p.byName[name]; old != nil && old.place >= 0 {
+		heap.Remove(&p.line, old.place)
+	}
+	delete(p.byName, name)
+	if e == nil {
+		return false
+	}
+	if p.byName[name] = e; e.wake.IsZero() {
+		return false
+	}
+	heap.Push(&p.line, e)
+	return true
+}
+
+// due takes up to n entries out of the line whose time has come. They must be
+// given back with back.
+func (p *timetable) due(now time.Time, n int) []*entry {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var es []*entry
+	for len(es) < n && len(p.line) > 0 && !p.line[0].wake.After(now) {
+		es = append(es, heap.Pop(&p.line).(*entry))
+	}
+	return es
+}
+
+// back puts an entry into line again, unless another has taken its place.
+func (p *timetable) back(e *entry) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.byName[e.cron.Name] == e && e.place < 0 && !e.wake.IsZero() {
+		heap.Push(&p.line, e)
+	}
+}
+
+// has reports whether the entry is the one of its schedule.
+func (p *timetable) has(e *entry) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.byName[e.cron.Name] == e
+}
+
+// spread puts off catch-ups, where many are due at once because no server ran,
+// over some seconds. What is due meanwhile is not lost: a catch-up decides the
+// ticks up to now only.
+func (p *timetable) spread(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var behind []*entry
+	for len(p.line) > 0 && p.line[0].until.IsZero() && now.Sub(p.line[0].wake) > late {
+		behind = append(behind, heap.Pop(&p.line).(*entry))
+	}
+	step := apart
+	if n := len(behind); n > crowd {
+		step = min(apart, sheer/time.Duration(n))
+	} else {
+		step = 0
+	}
+	for i, e := range behind {
+		e.wake = now.Add(time.Duration(i) * step)
+		if i > 0 && step > 0 {
+			e.until = now
+		}
+		heap.Push(&p.line, e)
+	}
+}
+
+// rewound wakes the schedules for which a clock that was set back changes something.
+func (p *timetable) rewound(now time.Time) (any bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.byName {
+		putOff := e.wake.After(e.cron.NextRunAt) // by spread, or as it could not be stored
+		if e.place >= 0 && (putOff || cronsched.Rewound(e.cron, now)) {
+			e.wake, e.until, any = now, time.Time{}, true
+			heap.Fix(&p.line, e.place)
+		}
+	}
+	return any
+}
+
+// soonest is when there is something to do, zero for never: the next tick, or
+// some time before it if that is a herd's.
+func (p *timetable) soonest(now time.Time) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.ended) > 0 {
+		return now
+	}
+	if len(p.line) == 0 {
+		return time.Time{}
+	}
+	switch at := p.line[0].wake; {
+	case !at.After(now) || p.gaveUp(at):
+		return at
+	case at.Sub(now) > 2*longest:
+		return at.Add(-longest) // the herd may grow until then
+	case p.tried.Equal(at):
+		return sooner(at, now.Add(again)) // let the others have their turn
+	default:
+		return at.Add(-lead(p.size(0, at)))
+	}
+}
+
+// coming is the herd that should be tried now, before its time has come: zero
+// for none. It is tried again as long as there is time, but not for ever.
+func (p *timetable) coming(now time.Time) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.line) == 0 || !p.line[0].wake.After(now) {
+		return time.Time{}
+	}
+	at := p.line[0].wake
+	if p.gaveUp(at) {
+		return time.Time{}
+	}
+	d, ahead := lead(p.size(0, at)), at.Sub(now)
+	if ahead > d {
+		return time.Time{}
+	}
+	if !p.tried.Equal(at) {
+		p.tried, p.tries = at, 0
+	}
+	if p.tries++; ahead < d/2 {
+		p.tries = maxTries
+		return time.Time{}
+	}
+	return at
+}
+
+// gaveUp reports whether the herd of an instant waits for its time now.
+func (p *timetable) gaveUp(at time.Time) bool { return p.tried.Equal(at) && p.tries >= maxTries }
+
+// size is how many entries from place i on are due at an instant, which is that
+// of the first of all.
+func (p *timetable) size(i int, at time.Time) int {
+	if i >= len(p.line) || !p.line[i].wake.Equal(at) {
+		return 0
+	}
+	return 1 + p.size(2*i+1, at) + p.size(2*i+2, at)
+}
+
+// none reports whether there is nothing to wait for.
+func (p *timetable) none() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.byName) == 0 && len(p.waits) == 0
+}
+
+// reset forgets all that is in it.
+func (p *timetable) reset() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.byName, p.line, p.waits, p.ended = map[string]*entry{}, nil, map[job.ID][]job.ID{}, nil
+}
+
+// wait notes that a run waits for the end of another.
+func (p *timetable) wait(run, other job.ID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.waits[other] = append(p.waits[other], run)
+}
+
+// end notes that a job has ended, and reports whether a run has waited for it.
+func (p *timetable) end(id job.ID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.waits[id]) == 0 {
+		return false
+	}
+	p.ended = append(p.ended, id)
+	return true
+}
+
+// again gives back what freed has taken.
+func (p *timetable) again(runs []job.ID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.waits[""] = append(p.waits[""], runs...)
+	p.ended = append(p.ended, "")
+}
+
+// freed takes the runs that waited for what has ended.
+func (p *timetable) freed() (runs []job.ID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, id := range p.ended {
+		runs = append(runs, p.waits[id]...)
+		delete(p.waits, id)
+	}
+	p.ended = nil
+	return runs
+}
+
+// line is a heap of entries, the one that is due first in front; of one instant by name.
+type line []*entry
+
+func (l line) Len() int { return len(l) }
+
+func (l line) Less(i, j int) bool {
+	if a, b := l[i], l[j]; !a.wake.Equal(b.wake) {
+		return a.wake.Before(b.wake)
+	}
+	return l[i].cron.Name < l[j].cron.Name
+}
+
+func (l line) Swap(i, j int) {
+	l[i], l[j] = l[j], l[i]
+	l[i].place, l[j].place = i, j
+}
+
+// Push is for package heap.
+func (l *line) Push(x any) {
+	e := x.(*entry)
+	e.place = len(*l)
+	*l = append(*l, e)
+}
+
+// Pop is for package heap.
+func (l *line) Pop() any {
+	last := len(*l) - 1
+	e := (*l)[last]
+	e.place, (*l)[last] = -1, nil
+	*l = (*l)[:last]
+	return e
+}

@@ -1,0 +1,159 @@
+package sidecar
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// A thousand schedules after three days without a server: each makes up once,
+// over some seconds, and no tick that comes meanwhile is lost or doubled (F28).
+func TestCatchUpsAreSpread(t *testing.T) {
+	t.Parallel()
+	w, _ := fickleWorld(t, Options{})
+	n := 1000
+	if raced {
+		n = 300
+	}
+	for i := range n {
+		w.cron(fmt.Sprintf("c%03d", i), []string{"* * * * *", "*/2 * * * *", "*/30 * * * * *", "0 * * * *"}[i%4], job.OverlapAllow)
+	}
+	w.tock()
+	back := w.time().Add(3*day + 57*time.Second) // the next minute begins while they are spread
+	w.set(back)
+	made, last := map[time.Duration]int{}, int64(0)
+	for ; w.time().Before(back.Add(2 * time.Minute)); w.set(w.time().Add(50 * time.Millisecond)) {
+		w.tock()
+		if w.time().Sub(back) > 15*time.Second {
+			continue
+		}
+		q, err := w.Queue(t.Context(), mail)
+		if job.KindOf(err) == job.NotFound {
+			continue
+		}
+		made[w.time().Sub(back)] = int(q.Counts[job.Available] - last)
+		last = q.Counts[job.Available]
+	}
+	for after, jobs := range made {
+		if after < 3*time.Second && jobs > n/20 {
+			t.Errorf("%d jobs at once %s after the start", jobs, after)
+		}
+	}
+	ended := w.time()
+	for i := range n {
+		c := w.schedule(fmt.Sprintf("c%03d", i))
+		e := w.crons.byName[c.Name]
+		want, _ := e.spec.Latest(e.anchor, genesis, back)
+		ticks := []time.Time{want.At}
+		for o, _ := e.spec.EveryNext(e.anchor, back); o.At.Before(ended); o, _ = e.spec.EveryNext(e.anchor, o.At) {
+			ticks = append(ticks, o.At)
+		}
+		var got []time.Time
+		for _, r := range c.Runs {
+			got = append(got, r.At)
+		}
+		if !slices.EqualFunc(got, ticks, time.Time.Equal) {
+			t.Fatalf("%s, %s: %v, want %v", c.Name, c.Expression, got, ticks)
+		}
+	}
+}
+
+// Ten thousand schedules: one whose template is not valid any more, and
+// one whose zone is not known, keep no other from firing.
+func TestOneStoredScheduleThatIsNotValid(t *testing.T) {
+	t.Parallel()
+	w, f := fickleWorld(t, Options{})
+	n := 10_000
+	if raced {
+		n = 1000
+	}
+	bad := rand.N(n)
+	err := w.store.Update(t.Context(), func(tx job.Tx) error {
+		on := true
+		for i := range n {
+			c := &job.Cron{CreatedAt: genesis, UpdatedAt: genesis, AnchorAt: genesis, SeenAt: genesis, NextRunAt: genesis.Add(time.Minute), CronSpec: job.CronSpec{
+				Name: fmt.Sprintf("c%04d", i), Expression: "* * * * *", Timezone: "UTC", Overlap: job.OverlapSkip, Enabled: &on, Template: []byte(`{"type":"a.b","args":[]}`)}}
+			switch i {
+			case bad:
+				c.Template = []byte(`{"type":"A B","args":7}`)
+			case (bad + 1) % n:
+				c.Timezone = "Mars/Olympus"
+			}
+			if err := tx.PutCron(c); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Sidecar = New(f, Options{Now: w.time})
+	w.set(genesis.Add(time.Minute))
+	w.tock()
+	q, err := w.Queue(t.Context(), "default")
+	if err != nil || q.Counts[job.Available] != int64(n-2) {
+		t.Errorf("%d jobs, %v; want %d", q.Counts[job.Available], err, n-2)
+	}
+}
+
+// A run that waits for the one before still does after a restart.
+func TestRunWaitsAcrossARestart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Retention{})
+	w.cron("c", "* * * * *", job.OverlapEnqueue)
+	w.later(time.Minute)
+	first := w.take("w", time.Hour)
+	w.later(2 * time.Minute)
+	runs := w.schedule("c").Runs
+	w.restart()
+	w.ack(first)
+	w.later(2 * time.Second)
+	w.is("the second", runs[1].JobID, job.Available)
+	w.is("the third", runs[2].JobID, job.Pending)
+}
+
+// Who has tried a herd before its time, and had to leave it, waits for the time.
+func TestNobodySpinsBeforeAHerd(t *testing.T) {
+	t.Parallel()
+	w, _ := fickleWorld(t, Options{})
+	for i := range worth + 1 {
+		w.cron(fmt.Sprintf("c%03d", i), "* * * * *", job.OverlapAllow)
+	}
+	at := genesis.Add(time.Minute)
+	now := at.Add(-30 * time.Millisecond)
+	if got := w.crons.coming(now); !got.Equal(at) {
+		t.Fatalf("the herd that comes is that of %s, want %s", got, at)
+	}
+	if next := w.crons.soonest(now); next.Before(now) {
+		t.Errorf("at %s it looks again at %s, which is past: the herd comes at %s", now, next, at)
+	}
+}
+
+// Jobs may end while the schedules are read for the first time. The race
+// detector tells when they may not.
+func TestJobsEndWhileSchedulesAreRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Retention{})
+	for range 20 {
+		s := New(w.store, Options{Now: w.time, Ticks: &flakyTicks{made: map[string]job.ID{}}})
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for ctx.Err() == nil {
+				s.crons.end("of a job that is nobody's") // as announce does
+			}
+		}()
+		if err := s.withCrons(t.Context(), func() error { return nil }); err != nil {
+			t.Error(err)
+		}
+		stop()
+		<-ended
+	}
+}

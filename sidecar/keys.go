@@ -1,0 +1,98 @@
+package sidecar
+
+import (
+	"context"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// Explain says what a unique policy comes to; see [job.KeyService].
+func (s *Sidecar) Explain(ctx context.Context, e job.Envelope) (job.Explanation, error) {
+	if err := e.Validate(); err != nil {
+		return job.Explanation{}, err
+	}
+	now := s.now()
+	return view(ctx, s, func(tx job.ReadTx) (job.Explanation, error) {
+		twins, err := tx.Twins(e.UniqueKey(), "")
+		if err != nil {
+			return job.Explanation{}, err
+		}
+		return e.Explain(now, twins)
+	})
+}
+
+// Claims lists the unique keys that are held; see [job.KeyService].
+func (s *Sidecar) Claims(ctx context.Context, f job.Filter) (job.Claims, error) {
+	f = job.Filter{Holding: true, Queue: f.Queue, Type: f.Type, States: f.States, Limit: f.Limit, Offset: f.Offset, Cursor: f.Cursor}
+	page, err := s.Jobs(ctx, f)
+	c := job.Claims{Total: page.Total, Next: page.Next}
+	for _, j := range page.Jobs {
+		c.Claims = append(c.Claims, j.UniqueClaim())
+	}
+	return c, err
+}
+
+// ReleaseKey takes a unique key off its jobs; see [job.KeyService].
+func (s *Sidecar) ReleaseKey(ctx context.Context, fingerprint string) (released int, err error) {
+	if !job.ValidKey(fingerprint) {
+		return 0, nil
+	}
+	for {
+		var freed []*job.Job
+		err := s.store.Update(ctx, func(tx job.Tx) error {
+			freed = nil
+			twins, err := tx.Twins(fingerprint, "")
+			for ; err == nil && len(twins) > 0 && len(freed) < slice; twins, err = tx.Twins(fingerprint, "") {
+				for _, j := range twins {
+					j.ReleaseKey()
+					if err := tx.UpdateJob(j); err != nil {
+						return err
+					}
+					freed = append(freed, j)
+				}
+			}
+			return err
+		})
+		if err != nil {
+			return released, err
+		}
+		s.announce(freed...)
+		if released += len(freed); len(freed) < slice {
+			return released, nil
+		}
+	}
+}
+
+// DedupOwner is the job that holds a deduplication key; see [job.KeyService].
+func (s *Sidecar) DedupOwner(ctx context.Context, queue, id string) (*job.Job, error) {
+	now := s.now()
+	owner, err := view(ctx, s, func(tx job.ReadTx) (*job.Job, error) { return tx.DedupOwner(queue, id, now) })
+	if err == nil && owner == nil {
+		return nil, job.NoDedupOwner(queue, id)
+	}
+	return owner, err
+}
+
+// ReleaseDedup takes a deduplication key off its owner; see [job.KeyService].
+func (s *Sidecar) ReleaseDedup(ctx context.Context, queue, id string) (bool, error) {
+	now := s.now()
+	var freed []*job.Job
+	err := s.store.Update(ctx, func(tx job.Tx) error {
+		freed = nil
+		for {
+			owner, err := tx.DedupOwner(queue, id, now)
+			if err != nil || owner == nil {
+				return err
+			}
+			owner.ReleaseDedup()
+			if err := tx.UpdateJob(owner); err != nil {
+				return err
+			}
+			freed = append(freed, owner)
+		}
+	})
+	if err == nil {
+		s.announce(freed...)
+	}
+	return err == nil && len(freed) > 0, err
+}

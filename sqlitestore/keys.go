@@ -1,0 +1,156 @@
+package sqlitestore
+
+import (
+	"database/sql/driver"
+	"time"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+const heldKey = `SELECT id FROM jobs WHERE fingerprint = ? AND holds > 0`
+
+// pastKey is the newest job of the first state behind the given one: asked again
+// with the state that it answers, it walks the states that there are, and never
+// all jobs of a state.
+const pastKey = `SELECT id, state FROM jobs
+WHERE fingerprint = ? AND holds = 0 AND state > ? AND id <> ?
+ORDER BY state, created_at DESC, id DESC LIMIT 1`
+
+const dedupKey = `SELECT id FROM jobs
+WHERE queue = ? AND dedup_key = ? AND dedup_until > ?
+ORDER BY created_at DESC, id DESC LIMIT 1`
+
+const customID = `SELECT id FROM jobs WHERE queue = ? AND custom_id = ?`
+
+// finder is what keys are looked up with: in the writer the prepared statements
+// and the jobs it remembers, elsewhere the snapshot.
+type finder struct {
+	held, past, dedup, custom func(into func(id, state string), args ...driver.Value) error
+	job                       func(job.ID) (*job.Job, error)
+}
+
+// twins walks the keys of a fingerprint; see [job.KeyReader].
+func (f finder) twins(fingerprint string, but job.ID) (jobs []*job.Job, err error) {
+	key := blob(fingerprint)
+	if key == nil {
+		return nil, nil
+	}
+	var ids []job.ID
+	err = f.held(func(id, _ string) {
+		if job.ID(id) != but {
+			ids = append(ids, job.ID(id))
+		}
+	}, key)
+	for last, more := "", true; more && err == nil; {
+		more = false
+		err = f.past(func(id, state string) {
+			ids, last, more = append(ids, job.ID(id)), state, true
+		}, key, last, string(but))
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		j, err := f.job(id)
+		if err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, j)
+	}
+	return jobs, nil
+}
+
+// one reads the job that a statement names, nil for none.
+func (f finder) one(ask func(func(id, state string), ...driver.Value) error, args ...driver.Value) (*job.Job, error) {
+	var found job.ID
+	if err := ask(func(id, _ string) { found = job.ID(id) }, args...); err != nil || found == "" {
+		return nil, err
+	}
+	return f.job(found)
+}
+
+// finder looks through the prepared statements.
+func (t *tx) finder() finder {
+	ask := func(s *stmt) func(func(id, state string), ...driver.Value) error {
+		return func(into func(id, state string), args ...driver.Value) error {
+			return t.fail("look for a key", s.each(func(row []driver.Value) error {
+				into(columns(row))
+				return nil
+			}, args...))
+		}
+	}
+	return finder{ask(t.w.st.heldKey), ask(t.w.st.pastKey), ask(t.w.st.dedupKey), ask(t.w.st.customID), t.Job}
+}
+
+// finder looks through the snapshot.
+func (r reader) finder() finder {
+	ask := func(query string) func(func(id, state string), ...driver.Value) error {
+		return func(into func(id, state string), args ...driver.Value) error {
+			return translate("look for a key", r.ask(query, into, args))
+		}
+	}
+	return finder{ask(heldKey), ask(pastKey), ask(dedupKey), ask(customID), r.Job}
+}
+
+func (r reader) ask(query string, into func(id, state string), args []driver.Value) error {
+	plain := make([]any, len(args))
+	for i, a := range args {
+		plain[i] = a
+	}
+	rows, err := r.q.Queryx(query, plain...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		row, err := rows.SliceScan()
+		if err != nil {
+			return err
+		}
+		into(columns(row))
+	}
+	return rows.Err()
+}
+
+// columns are the texts of an id and, where there is one, a state.
+func columns[V any](row []V) (id, state string) {
+	id, _ = any(row[0]).(string)
+	if len(row) > 1 {
+		state, _ = any(row[1]).(string)
+	}
+	return id, state
+}
+
+// Twins finds the jobs with a unique key; see [job.KeyReader].
+func (t *tx) Twins(fingerprint string, but job.ID) ([]*job.Job, error) {
+	return t.finder().twins(fingerprint, but)
+}
+
+// Twins finds the jobs with a unique key; see [job.KeyReader].
+func (r reader) Twins(fingerprint string, but job.ID) ([]*job.Job, error) {
+	return r.finder().twins(fingerprint, but)
+}
+
+// DedupOwner finds who holds a deduplication key; see [job.KeyReader].
+func (t *tx) DedupOwner(queue, id string, now time.Time) (*job.Job, error) {
+	f := t.finder()
+	return f.one(f.dedup, queue, id, now.UnixMilli())
+}
+
+// DedupOwner finds who holds a deduplication key; see [job.KeyReader].
+func (r reader) DedupOwner(queue, id string, now time.Time) (*job.Job, error) {
+	f := r.finder()
+	return f.one(f.dedup, queue, id, now.UnixMilli())
+}
+
+// Custom finds the job with a caller's own name; see [job.KeyReader].
+func (t *tx) Custom(queue, id string) (*job.Job, error) {
+	f := t.finder()
+	return f.one(f.custom, queue, id)
+}
+
+// Custom finds the job with a caller's own name; see [job.KeyReader].
+func (r reader) Custom(queue, id string) (*job.Job, error) {
+	f := r.finder()
+	return f.one(f.custom, queue, id)
+}
