@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"sync"
 	"time"
 )
 
@@ -76,6 +77,35 @@ func (r *Relay) live(ctx context.Context) error {
 	_, err := r.renew(ctx)
 	r.renewed = now
 	return err
+}
+
+// stayAlive renews the lease by itself until stop is called, for a caller who
+// holds mu and waits for something else than the database.
+func (r *Relay) stayAlive(ctx context.Context) (stop func()) {
+	var mu sync.Mutex
+	var timer *time.Timer
+	stopped := false
+	every := r.o.Lease / 3
+	mu.Lock()
+	defer mu.Unlock()
+	timer = time.AfterFunc(every, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if stopped {
+			return
+		}
+		// If this fails, the next statement of the relay does, and tells.
+		if n, err := r.renew(ctx); err == nil && n > 0 {
+			r.renewed = r.o.Now()
+			timer.Reset(every)
+		}
+	})
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		stopped = true
+		timer.Stop()
+	}
 }
 
 // tellStandby says whom this relay waits for, and how long at most.

@@ -318,3 +318,30 @@ func TestNoLockIsHeldDuringACall(t *testing.T) {
 		}
 	})
 }
+
+// TestASlowJobServer: a relay whose job server takes longer than its lease lives
+// all the while, so nobody takes its rows and what it says of them counts.
+func TestASlowJobServer(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		until := func() (ms int64) {
+			if err := w.app.QueryRow(`SELECT max(until) FROM ojs_outbox_relays`).Scan(&ms); err != nil {
+				t.Error(err)
+			}
+			return ms
+		}
+		w.commit(w.write(0, 3))
+		w.server.refuse = func(int, []job.Envelope) error {
+			for first, end := until(), time.Now().Add(30*time.Second); until() < first+200; time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Error("the lease is not renewed while the job server works")
+					break
+				}
+			}
+			return nil
+		}
+		r := outbox.NewRelay(w.again(), w.d, w.server, outbox.RelayOptions{Lease: 300 * time.Millisecond, Log: new(journal).log()})
+		if n := step(t, r); n != 3 || w.rows() != 0 {
+			t.Errorf("%d rows are settled, %d are left", n, w.rows())
+		}
+	})
+}

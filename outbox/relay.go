@@ -79,7 +79,8 @@ const (
 // rows of a batch go in the order of their ids; two relays keep no order between
 // them.
 //
-// It uses one connection of its db, and starts no goroutine.
+// It uses one connection of its db, and starts no goroutine but for a job server
+// that takes longer than a third of the lease.
 type Relay struct {
 	db   *sql.DB
 	d    Dialect

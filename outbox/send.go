@@ -105,7 +105,7 @@ func (r *Relay) push(ctx context.Context, letters []letter) error {
 		for i, l := range letters {
 			es[i] = l.job
 		}
-		receipts, err := r.to.Enqueue(ctx, es...)
+		receipts, err := r.enqueue(ctx, es)
 		if err == nil {
 			r.sent(letters, receipts)
 			return nil
@@ -130,6 +130,13 @@ func (r *Relay) push(ctx context.Context, letters []letter) error {
 		letters = append(letters[:i:i], letters[i+1:]...)
 	}
 	return nil
+}
+
+// enqueue hands jobs over, and keeps the lease while the job server takes its
+// time: a relay that waits for it lives, and its rows are not for others.
+func (r *Relay) enqueue(ctx context.Context, es []job.Envelope) ([]job.Receipt, error) {
+	defer r.stayAlive(ctx)()
+	return r.to.Enqueue(ctx, es...)
 }
 
 // hopeless are the kinds of errors that asking again cannot mend.

@@ -67,7 +67,7 @@ func (p *lossy) pass(transport *http.Transport, w http.ResponseWriter, r *http.R
 	}
 	if r.Method == http.MethodPost {
 		p.count(body)
-		if n := p.posts.Add(1); p.oneIn > 0 && n%int64(p.oneIn) == int64(p.oneIn)/2 {
+		if n := p.posts.Add(1); p.oneIn > 0 && n%int64(p.oneIn) == 1 {
 			p.lost.Add(1)
 			panic(http.ErrAbortHandler) // the connection is closed instead of an answer
 		}

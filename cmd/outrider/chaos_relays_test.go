@@ -64,18 +64,17 @@ func chaosOfRelays(t *testing.T, s *chaosShop) {
 		app.run(t.Context())
 	}()
 	kills := 0
-	for tick, running := time.NewTicker(size.every), true; running; {
+	for running := true; running; {
 		select {
-		case <-tick.C:
+		case <-time.After(size.every):
 			kept[kills%len(kept)].crash(nil)
 			kills++
+			up(t, server, "http://"+addr)
 		case <-written:
-			tick.Stop()
 			running = false
 		}
 	}
 	wrote := time.Since(began)
-	up(t, server, "http://"+addr)
 
 	left := settles(func() int64 { st := s.status(); return st.Pending + st.Taken + st.Relayed })
 	drained := time.Since(began)
