@@ -18,7 +18,7 @@ func TestRecheckLeavesWhatIsValid(t *testing.T) {
 		raw := body().Draw(t, "body")
 		e, err := ParseEnvelope([]byte(raw))
 		if err != nil {
-			t.Skip("no valid body")
+			t.Skip("no valid body") // this draw, not the test
 		}
 		before := e
 		if err := e.Recheck(); err != nil {

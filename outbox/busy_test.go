@@ -44,7 +44,7 @@ func order(ctx context.Context, db *sql.DB) error {
 
 func TestTheAppIsNotLockedOut(t *testing.T) {
 	if testing.Short() {
-		t.Skip("writes for seconds")
+		t.Skip("skipped: it writes for seconds, and -short asks for none of that")
 	}
 	for name, pause := range map[string]func() time.Duration{
 		"steady": func() time.Duration { return 2 * time.Millisecond },

@@ -252,7 +252,7 @@ func TestExamplesAreTheDocumentsOwn(t *testing.T) {
 	for _, doc := range docs {
 		raw, err := os.ReadFile("../../shared/spec/" + doc + ".md")
 		if errors.Is(err, os.ErrNotExist) {
-			t.Skip("the documents are not beside this checkout")
+			t.Skip("skipped: the documents are not beside this checkout")
 		}
 		if err != nil {
 			t.Fatal(err)

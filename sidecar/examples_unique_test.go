@@ -321,7 +321,7 @@ func TestUniqueExamplesAreTheDocumentsOwn(t *testing.T) {
 	} {
 		raw, err := os.ReadFile("../../shared/spec/" + tt.doc + ".md")
 		if errors.Is(err, os.ErrNotExist) {
-			t.Skip("the documents are not beside this checkout")
+			t.Skip("skipped: the documents are not beside this checkout")
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -30,7 +30,7 @@ type machine struct {
 
 // parts is how many sequences are played at the same time. rapid plays 100 in
 // each, or so many that they are OUTRIDER_SEQUENCES together.
-const parts = 3
+const parts = 4
 
 func chooseSequences(t *testing.T) {
 	t.Helper()

@@ -17,7 +17,7 @@ import (
 // TestChaosOfSharedTicks: three servers with disks of their own keep one file of
 // schedules and agree in one outbox on who makes the job of a tick. One of them
 // is always being killed. Each tick makes one job among them.
-func TestChaosOfSharedTicks(t *testing.T) { onShops(t, chaosOfSharedTicks) }
+func TestChaosOfSharedTicks(t *testing.T) { onShopsAtOnce(t, chaosOfSharedTicks) }
 
 // crew are servers with one outbox and one file of schedules.
 type crew struct {

@@ -15,7 +15,7 @@ import (
 // times under load one is killed and its disk is gone for good. Every committed
 // order is done at least once.
 func TestDisposableDisk(t *testing.T) {
-	onShops(t, func(t *testing.T, s *chaosShop) {
+	onShopsAtOnce(t, func(t *testing.T, s *chaosShop) {
 		underFaults(t, s, 10, func(k *keeper, disk string) {
 			k.crash(func() {
 				if err := os.RemoveAll(disk); err != nil {
@@ -33,7 +33,7 @@ func TestDisposableDisk(t *testing.T) {
 // longer than its lease, and goes on. What it says then of rows that are no
 // longer its own changes nothing.
 func TestPausedServer(t *testing.T) {
-	onShops(t, func(t *testing.T, s *chaosShop) {
+	onShopsAtOnce(t, func(t *testing.T, s *chaosShop) {
 		underFaults(t, s, 2, func(k *keeper, _ string) {
 			for _, step := range []struct {
 				sig  syscall.Signal

@@ -39,7 +39,7 @@ func chaosScale(t *testing.T) scale {
 // TestChaosOfRelays: two relays take the rows of an app to a server that loses
 // answers, and one of the three is always being killed. Every committed order
 // has one job, and nothing else has one.
-func TestChaosOfRelays(t *testing.T) { onShops(t, chaosOfRelays) }
+func TestChaosOfRelays(t *testing.T) { onShopsAtOnce(t, chaosOfRelays) }
 
 func chaosOfRelays(t *testing.T, s *chaosShop) {
 	size, seed := chaosScale(t), uint64(time.Now().UnixNano())

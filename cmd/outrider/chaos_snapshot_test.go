@@ -16,7 +16,7 @@ func argsOf(order int64) string { return fmt.Sprintf("[%d]", order) }
 // TestRestoredSnapshot: an app's database is copied with the identity of its
 // outbox, both go on writing, and one server relays both. Row ids come twice
 // then; what tells the jobs apart is the time of their rows.
-func TestRestoredSnapshot(t *testing.T) { onShops(t, restoredSnapshot) }
+func TestRestoredSnapshot(t *testing.T) { onShopsAtOnce(t, restoredSnapshot) }
 
 func restoredSnapshot(t *testing.T, s *chaosShop) {
 	const old, each = 50, 200

@@ -74,6 +74,16 @@ func onShops(t *testing.T, test func(t *testing.T, s *chaosShop)) {
 	}
 }
 
+// onShopsAtOnce is onShops for tests that mostly wait, unless they are large.
+func onShopsAtOnce(t *testing.T, test func(t *testing.T, s *chaosShop)) {
+	onShops(t, func(t *testing.T, s *chaosShop) {
+		if os.Getenv("OUTRIDER_CHAOS_ROWS") == "" {
+			t.Parallel()
+		}
+		test(t, s)
+	})
+}
+
 // newShop makes a shop that is gone behind the test.
 func newShop(t *testing.T, database string) *chaosShop {
 	t.Helper()
@@ -513,11 +523,17 @@ func (k *keeper) said(text string) int {
 	return bytes.Count(b, []byte(text))
 }
 
-// freePort is one that no outgoing connection takes while its server is dead.
+var (
+	firstPort = mathrand.Uint32N(10_000)
+	ports     atomic.Uint32 // that were given out
+)
+
+// freePort is one that no outgoing connection takes while its server is dead,
+// and no other test.
 func freePort(t *testing.T) string {
 	t.Helper()
 	for range 100 {
-		addr := fmt.Sprintf("127.0.0.1:%d", 20000+mathrand.IntN(10000))
+		addr := fmt.Sprintf("127.0.0.1:%d", 20_000+(firstPort+ports.Add(1))%10_000)
 		if ln, err := net.Listen("tcp", addr); err == nil {
 			_ = ln.Close()
 			return addr

@@ -107,7 +107,7 @@ func TestPolicyIsReadBack(t *testing.T) {
 		}
 		want, err := job.ParseUnique(text, true)
 		if err != nil {
-			t.Skip("not a policy")
+			t.Skip("not a policy") // this draw, not the test
 		}
 		shown := appendPolicy(nil, want)
 		got, err := job.ParseUnique(shown, false)
