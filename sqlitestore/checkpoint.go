@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	logPages = 8000                   // in the log before they are moved into the file
+	logPages = 14000                  // in the log before they are moved into the file
 	logPause = 200 * time.Millisecond // between two looks at it, while there are commits
 )
 

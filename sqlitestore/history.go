@@ -88,7 +88,7 @@ func (t *tx) History(id job.ID) ([]job.Event, error) {
 	}
 	told := j.Told
 	var newest []job.Event
-	for told > t.w.events && len(newest) < job.HistoryLimit {
+	for told > t.written() && len(newest) < job.HistoryLimit {
 		n := t.noted(told)
 		newest = append(newest, n.Event)
 		told = n.prev
@@ -98,7 +98,7 @@ func (t *tx) History(id job.ID) ([]job.Event, error) {
 
 // noted is an event that is not written yet.
 func (t *tx) noted(seq int64) note {
-	i := int(seq - t.w.events - 1)
+	i := int(seq - t.written() - 1)
 	if i < len(t.group.events) {
 		return t.group.events[i]
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"database/sql/driver"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -22,13 +23,14 @@ type tx struct {
 	calls  int     // in the group
 
 	args  []driver.Value // of the statement that is running
-	lines bytes.Buffer   // of the events of the group
+	lines bytes.Buffer   // of one row of events
 	gone  int            // jobs that the group has deleted
 }
 
 type changes struct {
 	counts []count
 	events []note
+	stored int                 // events that are written already; those in events come behind them
 	jobs   map[job.ID]*job.Job // read or written by the call, as they are now; nil is deleted
 }
 
@@ -42,7 +44,29 @@ type note struct {
 
 // nextSeq is the Seq of the event that is noted next.
 func (t *tx) nextSeq() int64 {
-	return t.w.events + int64(len(t.group.events)+len(t.call.events)) + 1
+	return t.written() + int64(len(t.group.events)+len(t.call.events)) + 1
+}
+
+// written is the Seq of the last event that is in its row: all others come behind it.
+func (t *tx) written() int64 { return t.w.events + int64(t.group.stored+t.call.stored) }
+
+// rowOfEvents is how many events a row of them holds at most: whoever reads one reads all.
+const rowOfEvents = 1000
+
+// tell notes an event. A call with very many does not leave all of them for the
+// moment of its commit, unless others of its group come before them.
+func (t *tx) tell(n note) error {
+	t.call.events = append(t.call.events, n)
+	if len(t.call.events) < rowOfEvents || len(t.group.events) > 0 {
+		return nil
+	}
+	t.wrote = true
+	if err := t.putEvents(t.call.events); err != nil {
+		return t.fail("write events", err)
+	}
+	t.call.stored += len(t.call.events)
+	t.call.events = t.call.events[:0]
+	return nil
 }
 
 // note takes over what a job tells, each event chained to the one before, and
@@ -50,7 +74,7 @@ func (t *tx) nextSeq() int64 {
 func (t *tx) note(j *job.Job, last int64) int64 {
 	for _, e := range j.TakeEvents() {
 		e.Seq = t.nextSeq()
-		t.call.events = append(t.call.events, note{e, last})
+		_ = t.tell(note{e, last}) // the call has failed then, whatever it answers
 		last = e.Seq
 	}
 	return last
@@ -62,8 +86,7 @@ func (t *tx) Alone() bool { return t.calls == 1 && len(t.w.calls) == 0 }
 // Tell stores an event that is no job's.
 func (t *tx) Tell(e job.Event) error {
 	e.Seq = t.nextSeq()
-	t.call.events = append(t.call.events, note{Event: e})
-	return nil
+	return t.tell(note{Event: e})
 }
 
 // count is a change of one queue's counters.
@@ -81,8 +104,7 @@ const deadCount job.State = "dead"
 func (t *tx) reset() {
 	t.drop()
 	clear(t.group.events) // what they point to may go
-	t.group.counts, t.group.events = t.group.counts[:0], t.group.events[:0]
-	t.lines.Reset()
+	t.group.counts, t.group.events, t.group.stored = t.group.counts[:0], t.group.events[:0], 0
 	t.gone = 0
 }
 
@@ -90,6 +112,7 @@ func (t *tx) reset() {
 func (t *tx) keep() {
 	t.group.counts = append(t.group.counts, t.call.counts...)
 	t.group.events = append(t.group.events, t.call.events...)
+	t.group.stored += t.call.stored
 	for id, j := range t.call.jobs {
 		if j == nil {
 			t.gone++
@@ -105,7 +128,7 @@ func (t *tx) keep() {
 
 // drop forgets what the call has changed.
 func (t *tx) drop() {
-	t.call.counts, t.call.events = t.call.counts[:0], t.call.events[:0]
+	t.call.counts, t.call.events, t.call.stored = t.call.counts[:0], t.call.events[:0], 0
 	clear(t.call.jobs)
 	t.failed = nil
 }
@@ -148,26 +171,35 @@ func (t *tx) flush() error {
 			return err
 		}
 	}
-	if len(t.group.events) == 0 {
-		return nil
-	}
 	return t.flushEvents()
 }
 
-// flushEvents writes the events of the group as one row: an append at the end
-// of one table is all that history costs.
+// flushEvents writes the events of the group, nearly always as one row: an append
+// at the end of one table is all that history costs.
 func (t *tx) flushEvents() error {
-	latest := int64(0) // calls of one group may have looked at the clock in another order
-	for i := range t.group.events {
-		appendEvent(&t.lines, &t.group.events[i])
-		latest = max(latest, t.group.events[i].Time.UnixMilli())
+	told := t.group.stored + len(t.group.events)
+	if told == 0 {
+		return nil
 	}
-	first, last := t.group.events[0].Seq, t.group.events[len(t.group.events)-1]
-	t.w.events = last.Seq
-	if _, err := t.w.st.putEvents.exec(first, latest, t.lines.String()); err != nil {
-		return err
+	for row := range slices.Chunk(t.group.events, rowOfEvents) {
+		if err := t.putEvents(row); err != nil {
+			return err
+		}
 	}
+	t.w.events += int64(told)
 	_, err := t.w.st.putMark.exec("events", t.w.events)
+	return err
+}
+
+// putEvents writes one row of events.
+func (t *tx) putEvents(events []note) error {
+	t.lines.Reset()
+	latest := int64(0) // calls of one group may have looked at the clock in another order
+	for i := range events {
+		appendEvent(&t.lines, &events[i])
+		latest = max(latest, events[i].Time.UnixMilli())
+	}
+	_, err := t.w.st.putEvents.exec(events[0].Seq, latest, t.lines.String())
 	return err
 }
 

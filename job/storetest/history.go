@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -163,6 +164,88 @@ func tellings(t *testing.T, s job.Store) {
 			t.Errorf("%+v, %v", es, err)
 		}
 		return nil
+	})
+}
+
+// manyTellings: a call with thousands of events leaves all of them or none, and
+// neighbours in its group keep their order.
+func manyTellings(t *testing.T, s job.Store) {
+	const many = 2500
+	tell := func(tx job.Tx, n int) error {
+		for i := range n {
+			if err := tx.Tell(job.WorkerEvent(job.WorkerStarted, fmt.Sprint("w", i), Now)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	insert(t, s, New(t, "q", nil))
+	err := s.Update(t.Context(), func(tx job.Tx) error {
+		if err := tell(tx, many); err != nil {
+			return err
+		}
+		return job.Errorf(job.Conflict, "told inside a call that failed: must never be heard")
+	})
+	if job.KindOf(err) != job.Conflict {
+		t.Error(err)
+	}
+	err = s.Update(t.Context(), func(tx job.Tx) error {
+		before, after := New(t, "q", nil), New(t, "q", nil)
+		for _, j := range []*job.Job{before, after} {
+			if err := tx.InsertJob(j); err != nil {
+				return err
+			}
+			if err := tell(tx, many); err != nil {
+				return err
+			}
+		}
+		for _, j := range []*job.Job{before, after} {
+			if types := historyOf(t, tx, j.ID); !slices.Equal(types, []string{"job.enqueued"}) {
+				t.Errorf("its events are %q", types)
+			}
+		}
+		return job.Errorf(job.Conflict, "only to look")
+	})
+	if job.KindOf(err) != job.Conflict {
+		t.Error(err)
+	}
+	var calls sync.WaitGroup
+	for range 4 {
+		calls.Go(func() {
+			if err := s.Update(t.Context(), func(tx job.Tx) error { return tell(tx, many) }); err != nil {
+				t.Error(err)
+			}
+			insert(t, s, New(t, "q", nil))
+		})
+	}
+	calls.Wait()
+	view(t, s, func(tx job.ReadTx) error {
+		first, last, enqueued, next := int64(0), int64(0), 0, 0
+		for {
+			es, err := tx.Events(job.EventFilter{After: last, Limit: 700})
+			if err != nil || len(es) == 0 {
+				if told := int(last - first + 1); told != 4*many+5 || enqueued != 5 {
+					t.Errorf("%d events, %d of them of jobs, want %d and 5", told, enqueued, 4*many+5)
+				}
+				return err
+			}
+			for _, e := range es {
+				if first == 0 {
+					first, last = e.Seq, e.Seq-1
+				}
+				if e.Seq != last+1 {
+					t.Fatalf("the event %d comes after %d", e.Seq, last)
+				}
+				last = e.Seq
+				if e.Type != job.WorkerStarted {
+					enqueued++
+				} else if want := fmt.Sprintf(`{"worker_id":"w%d"}`, next); string(e.Data) != want {
+					t.Fatalf("event %d is of %s, want %s", e.Seq, e.Data, want)
+				} else {
+					next = (next + 1) % many
+				}
+			}
+		}
 	})
 }
 
