@@ -181,21 +181,21 @@ func (t *tx) Cron(name string) (*job.Cron, error) {
 // PutCron stores a schedule.
 func (t *tx) PutCron(c *job.Cron) error {
 	t.wrote = true
-	_, err := t.w.cold.Exec(putCron, cronArgs(c)...)
+	_, err := t.doCold(putCron, cronArgs(c)...)
 	return t.fail("store schedule", err)
 }
 
 // StepCron claims a tick and saves what became of it.
 func (t *tx) StepCron(c *job.Cron, was time.Time) (bool, error) {
 	t.args = append(steppedArgs(t.args[:0], c), c.Name, millis(was), c.UpdatedAt.UnixMilli())
-	n, err := t.w.st.stepCron.exec(t.args...)
+	n, err := t.do(t.w.st.stepCron, t.args...)
 	t.wrote = t.wrote || n > 0
 	return n == 1, t.fail("step schedule", err)
 }
 
 // DeleteCron removes a schedule.
 func (t *tx) DeleteCron(name string) error {
-	r, err := t.w.cold.Exec(deleteCron, name)
+	r, err := t.doCold(deleteCron, name)
 	if err != nil {
 		return t.fail("delete schedule", err)
 	}

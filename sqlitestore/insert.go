@@ -113,20 +113,22 @@ func (t *tx) insertTogether(js []*job.Job) (bool, error) {
 		}
 		t.args = plainArgs(t.args, j)
 	}
-	n, err := t.w.st.insertTogether.exec(t.args...)
+	n, err := t.do(t.w.st.insertTogether, t.args...)
 	t.wrote = t.wrote || n > 0
 	if err != nil {
 		return false, t.fail("insert jobs", err)
 	}
 	if n == int64(len(js)) {
 		for _, j := range js {
-			t.inserted(j)
+			if err := t.inserted(j); err != nil {
+				return false, err
+			}
 		}
 		return true, nil
 	}
 	for _, j := range js { // those that went in must not stay: they come again, one by one
 		if n > 0 {
-			if _, err := t.w.st.removeSeq.exec(string(j.ID), j.Seq); err != nil {
+			if _, err := t.do(t.w.st.removeSeq, string(j.ID), j.Seq); err != nil {
 				return false, t.fail("insert jobs", err)
 			}
 		}
@@ -157,7 +159,7 @@ func (t *tx) insert(j *job.Job, insert *stmt, args func([]driver.Value, *job.Job
 		j.Told = t.nextSeq() + int64(j.Untold()) - 1
 	}
 	t.args = args(t.args[:0], j)
-	n, err := insert.exec(t.args...)
+	n, err := t.do(insert, t.args...)
 	t.wrote = t.wrote || n > 0
 	if err != nil {
 		return false, t.fail("insert job", err)
@@ -166,17 +168,19 @@ func (t *tx) insert(j *job.Job, insert *stmt, args func([]driver.Value, *job.Job
 		j.Seq, j.Told = seq, 0
 		return false, nil
 	}
-	t.inserted(j)
-	return true, nil
+	return true, t.inserted(j)
 }
 
 // inserted notes what a job that has been stored tells and counts for.
-func (t *tx) inserted(j *job.Job) {
-	t.note(j, 0)
+func (t *tx) inserted(j *job.Job) error {
+	if _, err := t.note(j, 0); err != nil {
+		return err
+	}
 	t.count(j, 1)
 	if q := t.w.queues[j.Queue]; len(t.call.jobs) < shallow && (j.State != job.Available || q == nil || q.Available < shallow) {
 		t.call.jobs[j.ID] = j.Clone() // it will be asked for soon
 	}
+	return nil
 }
 
 func allArgs(args []driver.Value, j *job.Job) []driver.Value {

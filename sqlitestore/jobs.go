@@ -222,7 +222,10 @@ func (t *tx) UpdateJob(j *job.Job) error {
 		return job.Errorf(job.Internal, "job %s was not read in this transaction", j.ID)
 	}
 	t.place(j)
-	j.Told = t.note(j, was.Told)
+	var err error
+	if j.Told, err = t.note(j, was.Told); err != nil {
+		return err
+	}
 	update := t.w.st.update
 	t.args = statusArgs(t.args[:0], j)
 	if keyed(j) {
@@ -230,7 +233,7 @@ func (t *tx) UpdateJob(j *job.Job) error {
 	}
 	t.args = append(t.args, string(j.ID), string(was.State))
 	t.wrote = true
-	n, err := update.exec(t.args...)
+	n, err := t.do(update, t.args...)
 	if err != nil {
 		return t.fail("update job", err)
 	}
@@ -246,7 +249,7 @@ func (t *tx) UpdateJob(j *job.Job) error {
 // RewriteJob saves a job's Status, Args and Meta.
 func (t *tx) RewriteJob(j *job.Job) error {
 	t.wrote = true
-	if _, err := t.w.st.rewrite.exec(string(j.Args), text(j.Meta), string(j.ID)); err != nil {
+	if _, err := t.do(t.w.st.rewrite, string(j.Args), text(j.Meta), string(j.ID)); err != nil {
 		return t.fail("rewrite job", err)
 	}
 	return t.UpdateJob(j)
@@ -259,7 +262,7 @@ func (t *tx) DeleteJob(id job.ID) error {
 		return err
 	}
 	t.wrote = true
-	if _, err := t.w.st.remove.exec(string(id)); err != nil {
+	if _, err := t.do(t.w.st.remove, string(id)); err != nil {
 		return t.fail("delete job", err)
 	}
 	t.count(j, -1)

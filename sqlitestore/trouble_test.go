@@ -61,6 +61,93 @@ func TestFullDatabaseRecovers(t *testing.T) {
 	storetest.Audit(t, s)
 }
 
+// A disk that is full at any page of a large call, also at the events that it
+// writes as it goes, leaves nothing of it, and is forgotten once there is room.
+func TestFullInTheMiddleOfALargeCall(t *testing.T) {
+	const many = 1504
+	for name, call := range map[string]func(tx job.Tx, stored []job.ID) error{
+		"insert": func(tx job.Tx, _ []job.ID) error {
+			js := make([]*job.Job, many)
+			for i := range js {
+				js[i] = storetest.New(t, "q", nil)
+			}
+			_, err := tx.InsertJobs(js)
+			return err
+		},
+		"update": func(tx job.Tx, stored []job.ID) error {
+			for _, id := range stored {
+				j, err := tx.Job(id)
+				if err == nil {
+					err = j.Cancel(storetest.Now, "api", "")
+				}
+				if err == nil {
+					err = tx.UpdateJob(j)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		"a call that does not listen": func(tx job.Tx, _ []job.ID) error {
+			for i := range many {
+				_ = tx.Tell(job.WorkerEvent(job.WorkerStarted, fmt.Sprint("w", i), storetest.Now))
+				_ = tx.PutWorker(job.WorkerInfo{ID: fmt.Sprint("w", i)})
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := opened(t)
+			number := func(query string) int64 {
+				v, err := one(s.w.conn, query)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return v.(int64)
+			}
+			var stored []job.ID
+			err := s.Update(t.Context(), func(tx job.Tx) error {
+				for range many {
+					j := storetest.New(t, "q", nil)
+					stored = append(stored, j.ID)
+					if err := tx.InsertJob(j); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			const kept = `SELECT (SELECT count(*) FROM jobs WHERE state = 'available') * 1000000 + (SELECT count(*) FROM jobs) * 1000 + (SELECT count(*) FROM events) + (SELECT count(*) FROM workers)`
+			before, failed := number(kept), 0
+			for room := int64(1); ; room += 9 {
+				number(fmt.Sprintf("PRAGMA max_page_count = %d", number("PRAGMA page_count")-number("PRAGMA freelist_count")+room))
+				err := s.Update(t.Context(), func(tx job.Tx) error { return call(tx, stored) })
+				if number("PRAGMA max_page_count = 1000000"); err == nil {
+					break
+				}
+				if failed++; job.KindOf(err) != job.Unavailable || number(kept) != before {
+					t.Fatalf("with %d pages: %v; it has left something", room, err)
+				}
+				storetest.Audit(t, s)
+				if err := s.Update(t.Context(), func(tx job.Tx) error {
+					return tx.Tell(job.WorkerEvent(job.WorkerStarted, "w", storetest.Now))
+				}); err != nil {
+					t.Fatalf("after %d pages: %v", room, err)
+				}
+				before++
+			}
+			if failed < 3 {
+				t.Errorf("the disk was full %d times", failed)
+			}
+			storetest.Audit(t, s)
+		})
+	}
+}
+
 // A file that lost its name, or gave it to another, takes no more acknowledgements.
 func TestLostFileIsNoticed(t *testing.T) {
 	for name, lose := range map[string]func(path string) error{

@@ -2,6 +2,7 @@ package sqlitestore
 
 import (
 	"bytes"
+	"database/sql"
 	"database/sql/driver"
 	"encoding/json"
 	"slices"
@@ -71,13 +72,15 @@ func (t *tx) tell(n note) error {
 
 // note takes over what a job tells, each event chained to the one before, and
 // returns the Seq of the newest; last is that of the newest so far.
-func (t *tx) note(j *job.Job, last int64) int64 {
+func (t *tx) note(j *job.Job, last int64) (int64, error) {
 	for _, e := range j.TakeEvents() {
 		e.Seq = t.nextSeq()
-		_ = t.tell(note{e, last}) // the call has failed then, whatever it answers
+		if err := t.tell(note{e, last}); err != nil {
+			return last, err
+		}
 		last = e.Seq
 	}
-	return last
+	return last, nil
 }
 
 // Alone reports whether no other call is in the group, or waits for the next.
@@ -144,6 +147,23 @@ func (t *tx) fail(doing string, err error) error {
 	return translate(doing, err)
 }
 
+// do runs a statement that writes. After one that failed it runs none: SQLite may
+// have ended the transaction by itself, and what follows would be a commit of its own.
+func (t *tx) do(s *stmt, args ...driver.Value) (int64, error) {
+	if t.failed != nil {
+		return 0, t.failed
+	}
+	return s.exec(args...)
+}
+
+// doCold is do for a statement that is not prepared.
+func (t *tx) doCold(query string, args ...any) (sql.Result, error) {
+	if t.failed != nil {
+		return nil, t.failed
+	}
+	return t.w.cold.Exec(query, args...)
+}
+
 const putMark = `INSERT INTO marks (name, value) VALUES (?, ?)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value`
 
@@ -167,7 +187,7 @@ func (t *tx) flush() error {
 		}
 	}
 	if len(touched) > 0 {
-		if _, err := t.w.st.putMark.exec("seq", t.w.seq); err != nil {
+		if _, err := t.do(t.w.st.putMark, "seq", t.w.seq); err != nil {
 			return err
 		}
 	}
@@ -187,7 +207,7 @@ func (t *tx) flushEvents() error {
 		}
 	}
 	t.w.events += int64(told)
-	_, err := t.w.st.putMark.exec("events", t.w.events)
+	_, err := t.do(t.w.st.putMark, "events", t.w.events)
 	return err
 }
 
@@ -199,7 +219,7 @@ func (t *tx) putEvents(events []note) error {
 		appendEvent(&t.lines, &events[i])
 		latest = max(latest, events[i].Time.UnixMilli())
 	}
-	_, err := t.w.st.putEvents.exec(events[0].Seq, latest, t.lines.String())
+	_, err := t.do(t.w.st.putEvents, events[0].Seq, latest, t.lines.String())
 	return err
 }
 

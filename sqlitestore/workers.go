@@ -17,14 +17,14 @@ func (t *tx) PutWorker(w job.WorkerInfo) error {
 		return job.Errorf(job.Internal, "encode worker %s: %w", w.ID, err)
 	}
 	t.wrote = true
-	_, err = t.w.cold.Exec(putWorker, w.ID, w.BeatAt.UnixMilli(), string(info))
+	_, err = t.doCold(putWorker, w.ID, w.BeatAt.UnixMilli(), string(info))
 	return t.fail("store worker", err)
 }
 
 // DeleteWorker forgets a worker.
 func (t *tx) DeleteWorker(id string) error {
 	t.wrote = true
-	_, err := t.w.cold.Exec("DELETE FROM workers WHERE id = ?", id)
+	_, err := t.doCold("DELETE FROM workers WHERE id = ?", id)
 	return t.fail("forget worker", err)
 }
 
@@ -34,7 +34,7 @@ const pruneEvents = `DELETE FROM events WHERE first IN (
 // PruneEvents removes the oldest events, commit by commit.
 func (t *tx) PruneEvents(before time.Time, n int) (more bool, err error) {
 	t.wrote = true
-	r, err := t.w.cold.Exec(pruneEvents, before.UnixMilli(), n)
+	r, err := t.doCold(pruneEvents, before.UnixMilli(), n)
 	if err != nil {
 		return false, t.fail("prune events", err)
 	}

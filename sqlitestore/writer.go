@@ -321,6 +321,7 @@ func (w *writer) load() error {
 	for i := range rows {
 		w.queues[rows[i].Name] = &rows[i]
 	}
+	w.seq, w.events = 0, 0
 	var marks []struct {
 		Name  string
 		Value int64
