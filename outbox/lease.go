@@ -80,23 +80,32 @@ func (r *Relay) live(ctx context.Context) error {
 }
 
 // stayAlive renews the lease by itself until stop is called, for a caller who
-// holds mu and waits for something else than the database.
+// holds mu and waits for something else than the database. A renewal that fails
+// is tried again soon: the lease may outlive the trouble.
 func (r *Relay) stayAlive(ctx context.Context) (stop func()) {
-	var mu sync.Mutex
+	var mu sync.Mutex // the relay is the caller's again once stop has it
 	var timer *time.Timer
 	stopped := false
 	every := r.o.Lease / 3
 	mu.Lock()
 	defer mu.Unlock()
-	timer = time.AfterFunc(every, func() {
+	timer = time.AfterFunc(max(0, every-r.o.Now().Sub(r.renewed)), func() {
 		mu.Lock()
 		defer mu.Unlock()
 		if stopped {
 			return
 		}
-		// If this fails, the next statement of the relay does, and tells.
-		if n, err := r.renew(ctx); err == nil && n > 0 {
-			r.renewed = r.o.Now()
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		now := r.o.Now()
+		switch n, err := r.renew(ctx); {
+		case err != nil:
+			timer.Reset(every / 4)
+		case n > 0:
+			if now.Sub(r.renewed) > r.o.Lease {
+				r.started = false // as in lease: others may have taken what this relay had
+			}
+			r.renewed = now
 			timer.Reset(every)
 		}
 	})

@@ -41,7 +41,8 @@ type RelayOptions struct {
 	Fresh bool
 	// Log takes what an operator should know. Nil is slog.Default.
 	Log *slog.Logger
-	// Now is the clock of sent_at and next_try_at. Nil is time.Now.
+	// Now is the clock of sent_at and next_try_at, which any goroutine may ask. Nil
+	// is time.Now.
 	Now func() time.Time
 	// OnRelay is told of each batch after the job server has it and before its
 	// rows are marked. It is called by the goroutine of Run or Step and must

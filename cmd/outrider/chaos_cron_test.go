@@ -221,6 +221,7 @@ func (b *cronBook) tryAll(t *testing.T, want int, trial cronTrial) string {
 	if len(faults) > 20 {
 		t.Errorf("and %d faults more", len(faults)-20)
 	}
+	judged(t, owed)
 	return fmt.Sprintf("%d ticks, %d of which no excuse would be heard for; %d were decided at their very instant, %d made jobs, %d were skipped, %d times some were missed",
 		ticks, owed, prompt, kinds[job.CronTriggered], kinds[job.CronSkipped], kinds[job.CronMissed])
 }
