@@ -66,9 +66,30 @@ func (t *Decision) settle(first, last, now time.Time, spec Spec, anchor time.Tim
 		return
 	}
 	to, _ := spec.Latest(anchor, c.SeenAt, last.Add(-1))
-	t.Told = append(t.Told, job.CronMissedEvent(c.Name, now, first, to.At))
+	t.missed(first, to.At, now, spec, anchor)
 	if c.AheadAt.Before(last) { // what was decided before the clock was set back is no hole
 		c.HoleFrom, c.HoleTo = latest(c.SeenAt, c.AheadAt), last
+	}
+}
+
+// missed tells of the ticks from first to last, but for those that were decided
+// before the clock was set back.
+func (t *Decision) missed(first, last, now time.Time, spec Spec, anchor time.Time) {
+	c := t.After
+	tell := func(from, to time.Time) {
+		if !to.Before(from) {
+			t.Told = append(t.Told, job.CronMissedEvent(c.Name, now, from, to))
+		}
+	}
+	if c.AheadAt.IsZero() || last.Before(c.HoleTo) || first.After(c.AheadAt) {
+		tell(first, last)
+		return
+	}
+	if before, ok := spec.Latest(anchor, c.SeenAt, c.HoleTo.Add(-1)); ok {
+		tell(first, before.At)
+	}
+	if after, ok := spec.EveryNext(anchor, c.AheadAt); ok {
+		tell(after.At.UTC(), last)
 	}
 }
 

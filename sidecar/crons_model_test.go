@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -111,9 +112,26 @@ func (x *cronPlay) decide(e *entry) {
 		x.spared[at] = time.Time{}
 		x.news = append(x.news, d.Fire)
 	}
+	x.told(d)
 	x.c = d.After
 	x.decided = latest(x.decided, x.c.SeenAt)
 	e.became(d.After)
+}
+
+// told holds what is said to be missed: nothing that has made a job.
+func (x *cronPlay) told(d cronsched.Decision) {
+	for _, e := range d.Told {
+		var missed struct{ From, To time.Time }
+		if err := json.Unmarshal(e.Data, &missed); err != nil {
+			x.r.Fatal(err)
+		}
+		for at := range x.fired {
+			tick := time.UnixMilli(at)
+			if e.Type == job.CronMissed && !tick.Before(missed.From) && !tick.After(missed.To) && !tick.Before(x.spared[at]) {
+				x.r.Fatalf("at %s the tick %s is told as missed, and has fired; %s", x.now, tick.UTC(), e.Data)
+			}
+		}
+	}
 }
 
 // owed is the latest tick that is not decided, if it is not too old.
