@@ -86,12 +86,15 @@ func underFaults(t *testing.T, s *chaosShop, faults int, fault func(k *keeper, d
 	for n := range faults {
 		// The workers are slower than the app, so there is always something to lose.
 		mark := int64(rows) * int64(n+1) / int64(faults+1)
-		for app.committed.Load() < mark {
-			time.Sleep(5 * time.Millisecond)
+		if n := settles(func() int64 { return mark - app.committed.Load() }); n > 0 {
+			t.Fatalf("the app has stopped to commit, %d orders before the fault", n)
 		}
 		// Of SQLite one relays at a time: somebody must have begun to since the last fault.
-		for seen := int64(0); s.d.Name == "sqlite" && seen <= last.UnixMilli(); time.Sleep(20 * time.Millisecond) {
-			s.must(s.app.QueryRow(`SELECT max(seen_at) FROM ojs_outbox_relays`).Scan(&seen))
+		if s.d.Name == "sqlite" && settles(func() (idle int64) {
+			s.must(s.app.QueryRow(`SELECT max(seen_at) <= ? FROM ojs_outbox_relays`, last.UnixMilli()).Scan(&idle))
+			return idle
+		}) > 0 {
+			t.Fatal("no server relays")
 		}
 		relayed += s.status().Relayed
 		ended, _ := d.sizes()
