@@ -294,3 +294,43 @@ func TestPoisonAtTheHead(t *testing.T) {
 		}
 	})
 }
+
+// TestABacklogIsNotSorted: PostgreSQL reads the first of many pending rows by
+// their index, also while it takes the outbox for an empty table.
+func TestABacklogIsNotSorted(t *testing.T) {
+	w := postgresWorld(t)
+	w.exec(`ALTER TABLE ojs_outbox SET (autovacuum_enabled = off)`)
+	w.exec(`INSERT INTO ojs_outbox (job_type, job_args) SELECT 'email.send', '[]' FROM generate_series(1, 20000)`)
+	plan := func(setting string) (all string) {
+		tx, err := w.app.Begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback()
+		if _, err := tx.Exec(setting); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := tx.Query(`EXPLAIN `+w.d.Pending, time.Now().UnixMilli(), 500)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var line string
+			if err := rows.Scan(&line); err != nil {
+				t.Fatal(err)
+			}
+			all += line + "\n"
+		}
+		if err := rows.Err(); err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	if p := plan(w.d.Ordered); strings.Contains(p, "Sort") || !strings.Contains(p, "ojs_outbox_pending") {
+		t.Errorf("the plan of a batch is\n%s", p)
+	}
+	if p := plan(`SET LOCAL enable_sort = on`); !strings.Contains(p, "Sort") {
+		t.Logf("this PostgreSQL needs no advice:\n%s", p)
+	}
+}

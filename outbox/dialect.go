@@ -50,6 +50,10 @@ type Dialect struct {
 	// those that are locked, and Take follows in the same transaction. Without it
 	// one relay works at a time, the one whose Renew changes a row.
 	Take string
+	// Ordered comes before Pending in its transaction, where the database would
+	// sort all pending rows for each batch instead of reading the first ones by
+	// their index. Only with Take; empty for a database that does not.
+	Ordered string
 	// Peek returns a row if there may be one to take: now. It is all that an idle
 	// relay asks. Only with Take.
 	Peek string

@@ -251,6 +251,11 @@ func (r *Relay) take(ctx context.Context) ([]row, error) {
 		return nil, r.failed(ctx, "begin to read", err)
 	}
 	defer tx.Rollback() // after Commit it does nothing
+	if r.d.Ordered != "" {
+		if _, err := tx.ExecContext(ctx, r.d.Ordered); err != nil {
+			return nil, r.failed(ctx, "prepare to read", err)
+		}
+	}
 	batch, full, err := r.read(ctx, tx, r.d.Pending)
 	if err == nil && len(batch) > 0 {
 		fates := make([]fate, len(batch))
