@@ -174,6 +174,8 @@ SELECT id, status, coalesce(sent_at, 0) FROM shop_jobs WHERE id > ? ORDER BY id 
 DELETE o FROM shop_jobs AS o FORCE INDEX (PRIMARY) WHERE status = 'sent' AND id IN ({ids})
 == Take
 UPDATE shop_jobs FORCE INDEX (PRIMARY) SET status = 'taken', owner = ? WHERE id IN ({ids})
+== Ordered
+
 == Peek
 SELECT 1 FROM shop_jobs WHERE status = 'pending' AND next_try_at <= ? LIMIT 1
 == Back

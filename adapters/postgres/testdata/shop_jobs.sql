@@ -153,6 +153,8 @@ SELECT id, status, coalesce(sent_at, 0) FROM shop_jobs WHERE id > $1 ORDER BY id
 DELETE FROM shop_jobs WHERE status = 'sent' AND id IN ({ids})
 == Take
 UPDATE shop_jobs SET status = 'taken', owner = $1 WHERE id IN ({ids})
+== Ordered
+SET LOCAL enable_sort = off
 == Peek
 SELECT 1 FROM shop_jobs WHERE status = 'pending' AND next_try_at <= $1 LIMIT 1
 == Back

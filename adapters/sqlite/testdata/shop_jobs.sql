@@ -109,6 +109,8 @@ SELECT id, status, CAST(ifnull(sent_at, 0) AS INTEGER) FROM shop_jobs WHERE id >
 DELETE FROM shop_jobs WHERE status = 'sent' AND id IN ({ids})
 == Take
 
+== Ordered
+
 == Peek
 
 == Back
