@@ -102,12 +102,12 @@ const tickTrim = `DELETE FROM ojs_outbox_ticks WHERE ctid = ANY (ARRAY(
   AND EXISTS (SELECT 1 FROM ojs_outbox_ticks AS b WHERE b.name = a.name AND b.at > a.at)
   ORDER BY a.at LIMIT $1 FOR UPDATE SKIP LOCKED))`
 
-// pending reads no more of a row than is needed to see that it is too long.
 // ordered makes the planner read the pending rows by their index. What it knows of
 // an outbox is that it is empty; so it would sort all rows of a sudden backlog for
 // each batch, until the table is analyzed (measured: 60 ms a batch at 100,000 rows).
 const ordered = `SET LOCAL enable_sort = off`
 
+// pending reads no more of a row than is needed to see that it is too long.
 const pending = `SELECT id, left(job_id, 64), left(job_type, 1024), left(job_args::text, 1048577), left(job_options::text, 1048577), created_at, attempts
 FROM ojs_outbox WHERE status = 'pending' AND next_try_at <= $1 ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED`
 
