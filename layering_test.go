@@ -18,7 +18,7 @@ const module = "github.com/outrider-jobs/outrider"
 // the test: a new wall is drawn here first.
 var mayImport = map[string][]string{
 	".":                    {},
-	"job":                  {},
+	"job":                  {"internal/wording"},
 	"job/storetest":        {"job"},
 	"job/servicetest":      {"job"},
 	"sqlitestore":          {".", "job"},
@@ -33,7 +33,7 @@ var mayImport = map[string][]string{
 	"cronsched":            {"job", "internal/wording"},
 	"sidecar":              {"job", "cronsched"},
 	"sidecar/httpapi":      {"job", "internal/wire"},
-	"internal/wire":        {"job"},
+	"internal/wire":        {"job", "internal/wording"},
 	"internal/wording":     {},
 	"client":               {"job", "internal/wire"},
 	"examples":             {},

@@ -108,7 +108,7 @@ CREATE TABLE crons (
   updated_at  INTEGER NOT NULL,
   anchor_at   INTEGER,
   seen_at     INTEGER,
-  hole_from   INTEGER,
+  hole_from   INTEGER, -- of older builds; nothing reads or writes it
   hole_to     INTEGER,
   ahead_at    INTEGER,
   next_run_at INTEGER,
@@ -129,7 +129,8 @@ CREATE TABLE events (
   lines TEXT    NOT NULL
 ) STRICT;
 
--- Numbers that must outlive the process: the last Seq given to a job, and to an event.
+-- Numbers that must outlive the process: the last Seq given to a job, and to an
+-- event; who the file is; and for each opening of it the last Seq of an event before.
 CREATE TABLE marks (
   name  TEXT    NOT NULL PRIMARY KEY,
   value INTEGER NOT NULL

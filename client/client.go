@@ -57,11 +57,12 @@ const (
 
 // New makes a Client of the server at baseURL, which is http://host:port,
 // https://host:port or unix:///path/to.sock. Nothing is sent yet. The error is
-// Invalid when the address cannot be one.
+// Invalid when the address cannot be one, and does not repeat it, as it may hold
+// a password.
 func New(baseURL string, opts Options) (*Client, error) {
 	u, err := url.Parse(baseURL)
 	if err != nil {
-		return nil, job.Errorf(job.Invalid, "server address %q: %w", baseURL, err)
+		return nil, job.Errorf(job.Invalid, "server address: %w", errAddress)
 	}
 	c := &Client{http: opts.HTTP, shown: baseURL, timeout: opts.Timeout}
 	if c.timeout <= 0 {
@@ -69,18 +70,21 @@ func New(baseURL string, opts Options) (*Client, error) {
 	}
 	socket := ""
 	switch {
-	case u.Scheme == "unix" && u.Path != "" && u.Host == "" && opts.HTTP == nil:
+	case strings.HasPrefix(baseURL, "unix:///") && opts.HTTP == nil:
 		socket, c.base = u.Path, "http://localhost"
-	case (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.RawQuery == "" && u.User == nil:
+	case (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && !strings.ContainsAny(baseURL, "@?#"):
 		c.base = strings.TrimRight(u.Scheme+"://"+u.Host+u.EscapedPath(), "/")
 	default:
-		return nil, job.Errorf(job.Invalid, "server address %q: want http://host:port or unix:///path/to.sock", u.Redacted())
+		return nil, job.Errorf(job.Invalid, "server address: %w", errAddress)
 	}
 	if c.http == nil {
 		c.http = &http.Client{Transport: transport(socket), CheckRedirect: stay}
 	}
 	return c, nil
 }
+
+// errAddress is what is said of what is no address of a server.
+var errAddress = errors.New("want http://host:port or unix:///path/to.sock, without a user, a password and parameters")
 
 // transport keeps connections open for reuse. The proxy of the environment is
 // taken for other machines only: ProxyFromEnvironment skips loopback names.
@@ -157,6 +161,9 @@ func (c *Client) send(ctx context.Context, r call) (status int, body []byte, err
 	}
 	if err != nil {
 		return 0, nil, c.unreached(ctx, inner, err)
+	}
+	if resp.Request != nil && resp.Request.Method != r.method { // a client of the caller's has followed a redirect, and asked something else
+		return 0, nil, wire.Foreign(http.StatusFound)
 	}
 	return resp.StatusCode, body, nil
 }

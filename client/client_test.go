@@ -267,7 +267,8 @@ func TestAnswersThatCannotBeRead(t *testing.T) {
 
 func TestNewRefusesWhatIsNoAddress(t *testing.T) {
 	t.Parallel()
-	for _, bad := range []string{"", "localhost:7373", "ftp://h", "http://", "unix://", "unix://host/p", "http://u:secret@h", "http://h?q=1", "http://h:port"} {
+	for _, bad := range []string{"", "localhost:7373", "ftp://h", "http://", "unix://", "unix://host/p", "http://u:secret@h", "http://h?q=secret", "http://h:port",
+		"http://u:12/secret@h", "http://u:12#secret@h", "http://u:se@secret@h/x", "http://u:%zsecret@h", "unix://u:12@/secret", "http://u:secret", "ftp://u:12/secret@h"} {
 		if _, err := client.New(bad, client.Options{}); job.KindOf(err) != job.Invalid || err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("New(%q): got %v", bad, err)
 		}

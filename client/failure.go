@@ -63,13 +63,13 @@ const (
 // Limits of what a failure may tell.
 const (
 	maxFrames  = 50
-	maxBacklog = 10_000 // characters of a backtrace
-	maxMessage = 16 << 10
+	maxBacklog = 10_000                // characters of a backtrace
+	maxMessage = job.MaxErrorBytes / 2 // bytes
 )
 
 // failureOf is what FAIL says of a handler's error.
 func failureOf(err error) job.Failure {
-	f := job.Failure{Type: typeOf(err), Message: cut(err.Error(), maxMessage), Code: codeHandler}
+	f := job.Failure{Type: typeOf(err), Message: message(err), Code: codeHandler}
 	if errors.Is(err, errUnhandled) || errors.Is(err, errOverrun) {
 		f.Code = f.Type
 	}
@@ -138,6 +138,15 @@ func newPanic(value any) *panicked {
 			return p
 		}
 	}
+}
+
+// message is what an error says. One that a job could not keep is cut, and says so.
+func message(err error) string {
+	s := err.Error()
+	if len(s) <= maxMessage {
+		return s
+	}
+	return fmt.Sprintf("%s … (cut by the worker: the message has %d bytes)", cut(s, maxMessage), len(s))
 }
 
 // cut is s without what is longer than n bytes, and valid UTF-8.

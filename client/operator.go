@@ -76,6 +76,11 @@ func (c *Client) change(ctx context.Context, id job.ID, r call) (job.Change, err
 	return wire.ReadChange(body)
 }
 
+// Retry takes any discarded job back into its queue; see [job.Operator].
+func (c *Client) Retry(ctx context.Context, id job.ID) (job.Change, error) {
+	return c.change(ctx, id, call{method: http.MethodPost, path: jobPath("/admin/jobs", id) + "/retry"})
+}
+
 // ReviveDead takes many dead letters back; see [job.Operator]. How many were
 // taken before an error is not known here.
 func (c *Client) ReviveDead(ctx context.Context, f job.Filter) (int64, error) {

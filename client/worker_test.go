@@ -49,6 +49,10 @@ func TestWorkerReportsWhatTheHandlerReturned(t *testing.T) {
 			job.Failure{Type: "json.SyntaxError", Message: "x: ", Code: "handler_error"}},
 		{"an error that names its type", func(context.Context, *job.Job) (any, error) { return nil, fmt.Errorf("x: %w", refusedError{}) }, no, "",
 			job.Failure{Type: "smtp.refused", Message: "x: refused", Code: "handler_error"}},
+		{"a long message is whole", func(context.Context, *job.Job) (any, error) { return nil, errors.New(strings.Repeat("m", 32<<10)) }, no, "",
+			job.Failure{Type: "Error", Message: strings.Repeat("m", 32<<10), Code: "handler_error"}},
+		{"a message that no job can keep says that it is cut", func(context.Context, *job.Job) (any, error) { return nil, errors.New(strings.Repeat("é", 50_000)) }, no, "",
+			job.Failure{Type: "Error", Message: strings.Repeat("é", 16<<10) + " … (cut by the worker: the message has 100000 bytes)", Code: "handler_error"}},
 		{"discard", func(context.Context, *job.Job) (any, error) { return nil, client.Discard(refusedError{}) }, no, "",
 			job.Failure{Type: "smtp.refused", Message: "refused", Code: "DISCARD"}},
 		{"dead letter, wrapped", func(context.Context, *job.Job) (any, error) {

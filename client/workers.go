@@ -33,13 +33,11 @@ func (c *Client) Ack(ctx context.Context, claim job.Claim, result json.RawMessag
 	return c.finish(ctx, claim, "/workers/ack", wire.AckBody(claim, result))
 }
 
-// Fail ends an attempt badly, or gives the job back; see [job.Worker]. Details
-// that are no JSON are Malformed.
+// Fail ends an attempt badly, or gives the job back; see [job.Worker]. What
+// [job.Failure.Validate] refuses is not sent.
 func (c *Client) Fail(ctx context.Context, claim job.Claim, f job.Failure) (*job.Job, error) {
-	if f.Details != nil {
-		if err := job.CheckJSON(f.Details); err != nil {
-			return nil, err
-		}
+	if err := f.Validate(); err != nil {
+		return nil, err
 	}
 	return c.finish(ctx, claim, "/workers/nack", wire.NackBody(claim, f))
 }
@@ -105,14 +103,21 @@ func (c *Client) Workers(ctx context.Context) ([]job.WorkerInfo, error) {
 
 // Worker reads one worker; see [job.Operator].
 func (c *Client) Worker(ctx context.Context, id string) (job.WorkerInfo, error) {
-	if id == "" || id == "." || id == ".." { // paths that lead elsewhere
-		e := job.Errorf(job.NotFound, "there is no worker %q", id)
-		e.Details = map[string]any{"resource_type": "worker", "resource_id": id}
-		return job.WorkerInfo{}, e
+	if nowhere(id) {
+		return job.WorkerInfo{}, noWorker(id)
 	}
 	body, err := c.do(ctx, call{method: http.MethodGet, path: "/workers/" + url.PathEscape(id)})
 	if err != nil {
 		return job.WorkerInfo{}, err
 	}
 	return wire.ReadWorker(body)
+}
+
+// nowhere reports whether a path with this name in it leads elsewhere.
+func nowhere(id string) bool { return id == "" || id == "." || id == ".." }
+
+func noWorker(id string) error {
+	e := job.Errorf(job.NotFound, "there is no worker %q", id)
+	e.Details = map[string]any{"resource_type": "worker", "resource_id": id}
+	return e
 }

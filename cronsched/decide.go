@@ -67,9 +67,6 @@ func (t *Decision) settle(first, last, now time.Time, spec Spec, anchor time.Tim
 	}
 	to, _ := spec.Latest(anchor, c.SeenAt, last.Add(-1))
 	t.missed(first, to.At, now, spec, anchor)
-	if c.AheadAt.Before(last) { // what was decided before the clock was set back is no hole
-		c.HoleFrom, c.HoleTo = latest(c.SeenAt, c.AheadAt), last
-	}
 }
 
 // missed tells of the ticks from first to last, but for those that were decided
@@ -93,21 +90,11 @@ func (t *Decision) missed(first, last, now time.Time, spec Spec, anchor time.Tim
 	}
 }
 
-// seen notes that all ticks up to now are decided. A hole that is gone through
-// again, after the clock was set back, ends behind: its ticks fire once.
+// seen notes that all ticks up to now are decided.
 func seen(c *job.Cron, now time.Time) {
 	c.SeenAt = now
-	if c.AheadAt.IsZero() {
-		return
-	}
-	if !c.HoleTo.After(c.AheadAt) {
-		c.HoleFrom = now
-	}
 	if !c.AheadAt.After(now) {
-		if !c.HoleTo.After(c.AheadAt) {
-			c.HoleFrom, c.HoleTo = time.Time{}, time.Time{}
-		}
-		c.AheadAt = time.Time{}
+		c.HoleTo, c.AheadAt = time.Time{}, time.Time{}
 	}
 }
 
@@ -131,20 +118,16 @@ func Rewound(c *job.Cron, now time.Time) bool {
 	return !d.SeenAt.Equal(c.SeenAt)
 }
 
-// rewind is what a clock that was set back does. Nothing fires twice: what is
-// decided stays so. Yet a schedule whose ticks were missed because the clock was
-// ahead goes back to where it left off, and one that would have to wait for more
-// than a day does not wait: then only the ticks of the day before the newest that
-// is decided are spared.
+// rewind is what a clock that was set back does: nothing, as what is decided stays
+// so, what has fired and what was told as missed. Yet a schedule that would have to
+// wait for more than a day does not wait: then only the ticks of the day before the
+// newest that is decided are spared.
 func rewind(c *job.Cron, now time.Time) {
-	ahead := latest(c.SeenAt, c.AheadAt)
-	switch {
-	case now.Before(c.HoleTo) && !c.SeenAt.Before(c.HoleTo) && ahead.Sub(c.HoleTo) <= Missed && c.HoleFrom.Sub(now) <= Missed:
-		c.AheadAt, c.SeenAt = ahead, latest(now, c.HoleFrom)
-	case c.SeenAt.Sub(now) > Missed:
-		c.AheadAt, c.SeenAt = ahead, now
-		c.HoleFrom, c.HoleTo = now, ahead.Add(-Missed)
+	if c.SeenAt.Sub(now) <= Missed {
+		return
 	}
+	c.AheadAt, c.SeenAt = latest(c.SeenAt, c.AheadAt), now
+	c.HoleTo = c.AheadAt.Add(-Missed)
 }
 
 // Following is the next tick after t that is not decided already, zero for none.

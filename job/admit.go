@@ -9,7 +9,7 @@ import (
 type Met struct {
 	Custom *Job   // has its CustomID
 	Owner  *Job   // holds its deduplication key
-	Twins  []*Job // see KeyReader; Owner is not among them: it answers, or counts no more
+	Twins  []*Job // see KeyReader; Owner is not among them: it answers, or gives way
 }
 
 // Admission is what becomes of a new job: it is inserted after Changed have been
@@ -18,6 +18,7 @@ type Admission struct {
 	Receipt
 	Changed   []*Job // to be saved, before anything is inserted
 	Rewritten bool   // the Receipt's job is to be saved with its Args and Meta
+	Again     bool   // more of its twins may have to give way: see Oust
 	Events    []Event
 }
 
@@ -61,15 +62,14 @@ func (j *Job) evict(now time.Time, owner *Job, a Admission) (Admission, error) {
 	if d := j.dedup(); d.TTL > 0 && !d.Extend && !owner.DedupUntil.IsZero() {
 		j.window(owner.DedupUntil)
 	}
-	if j.Holds != 0 && owner.Fingerprint == j.Fingerprint {
-		owner.Holds = 0
+	if owner.Fingerprint == j.Fingerprint {
+		j.takeKey(owner)
 	}
 	if err := owner.Cancel(now, "", "debounced"); err != nil {
 		return a, err
 	}
-	if a.Changed = append(a.Changed, owner); a.Replaced == "" { // else that is the twin
-		a.Replaced = owner.ID
-	}
+	a.Changed = append(a.Changed, owner)
+	a.gaveWay(owner)
 	a.Events = j.debounced(now, j.dedup().ID, owner.ID)
 	return a, nil
 }
@@ -96,52 +96,107 @@ func (j *Job) aside(kind string, now time.Time, fill func(*object)) Event {
 	return e
 }
 
-// twin is the newest job that an enqueue at now meets under the policy
-// (ojs-unique-jobs.md §7.4), or nil.
+// meets reports whether t counts for an enqueue at now under the policy
+// (ojs-unique-jobs.md §7.4).
+func (p *UniquePolicy) meets(now time.Time, t *Job) bool {
+	return p.States.Has(t.State) && (p.Period <= 0 || now.Before(t.CreatedAt.Add(p.Period)))
+}
+
+// twin is the newest job that an enqueue at now meets under the policy, or nil.
 func (p *UniquePolicy) twin(now time.Time, twins []*Job) (met *Job) {
 	for _, t := range twins {
-		if !p.States.Has(t.State) || p.Period > 0 && !now.Before(t.CreatedAt.Add(p.Period)) {
-			continue
-		}
-		if met == nil || t.newer(met) {
+		if p.meets(now, t) && (met == nil || t.newer(met)) {
 			met = t
 		}
 	}
 	return met
 }
 
-// meetTwins decides about j by its unique policy.
+// meetTwins decides about j by its unique policy: the newest twin says what
+// becomes of j, and every one that is to give way does.
 func (j *Job) meetTwins(now time.Time, twins []*Job) (Admission, error) {
 	a := Admission{Receipt: Receipt{Job: j}}
 	if j.Fingerprint == "" {
 		return a, nil
 	}
 	p := &j.keys.unique
-	if met := p.twin(now, twins); met != nil {
-		switch {
-		case p.OnConflict == UniqueReject:
-			return a, met.conflict(j.Fingerprint)
-		case p.OnConflict == UniqueIgnore:
-			return Admission{Receipt: stored(met, Ignored)}, nil
-		case p.OnConflict == UniqueReplaceExceptSchedule && met.State == Scheduled:
-			return Admission{Receipt: stored(met, Rewritten), Rewritten: true}, met.rewrite(now, j)
-		case !met.State.Terminal(): // a final state is final; the new job is stored beside it
-			if err := met.Cancel(now, "", "replaced"); err != nil {
-				return a, err
-			}
-			a.Changed, a.Replaced = append(a.Changed, met), met.ID
+	switch met := p.twin(now, twins); {
+	case met == nil:
+	case p.OnConflict == UniqueReject:
+		return a, met.conflict(j.Fingerprint)
+	case p.OnConflict == UniqueIgnore:
+		return Admission{Receipt: stored(met, Ignored)}, nil
+	case p.OnConflict == UniqueReplaceExceptSchedule && met.State == Scheduled:
+		// All the others give way, also those that met hides in Twins and who owns the
+		// deduplication key: in its place nothing is stored.
+		return Admission{Receipt: stored(met, Rewritten), Rewritten: true, Again: true}, met.rewrite(now, j)
+	default:
+		if err := j.Oust(now, twins, &a); err != nil {
+			return a, err
 		}
 	}
 	for _, t := range twins {
-		if j.Holds == 0 || t.Holds == 0 {
-			continue
-		}
-		t.Holds = 0 // the newest has the key now
-		if !slices.Contains(a.Changed, t) {
+		if j.takeKey(t) && !slices.Contains(a.Changed, t) {
 			a.Changed = append(a.Changed, t)
 		}
 	}
 	return a, nil
+}
+
+// Oust cancels those of the twins that give way to j under a: all that j meets
+// and that have not ended, for strong uniqueness leaves none beside it
+// (ojs-unique-jobs.md §5.2, §8.1). What is final stays final. It adds them to
+// a.Changed. KeyReader.Twins shows one job of each state, behind which others may
+// stand: with a.Again the caller saves these, empties Changed and comes with what
+// Twins shows then, but for the one that was rewritten.
+func (j *Job) Oust(now time.Time, twins []*Job, a *Admission) error {
+	a.Again = false
+	p := &j.keys.unique
+	slices.SortFunc(twins, func(x, y *Job) int {
+		if x.newer(y) {
+			return -1
+		}
+		return 1
+	})
+	for _, t := range twins {
+		if t.State.Terminal() || !p.meets(now, t) {
+			continue
+		}
+		a.Again = a.Again || t.Holds == 0
+		if err := t.Cancel(now, "", "replaced"); err != nil {
+			return err
+		}
+		a.Changed = append(a.Changed, t)
+		a.gaveWay(t)
+	}
+	return nil
+}
+
+// gaveWay notes that t was cancelled to make room.
+func (r *Receipt) gaveWay(t *Job) {
+	switch {
+	case r.Replaced == "":
+		r.Replaced = t.ID
+		return
+	case r.AllReplaced == nil:
+		r.AllReplaced = []ID{r.Replaced}
+	}
+	r.AllReplaced = append(r.AllReplaced, t.ID)
+}
+
+// takeKey gives the key that t holds to j, which is newer, and reports whether
+// it did. t keeps it where it will count for longer than j once they have ended:
+// else nobody would hold the key when j has, though t still does count.
+func (j *Job) takeKey(t *Job) bool {
+	if j.Holds == 0 || t.Holds == 0 {
+		return false
+	}
+	if t.counts().After(j.counts()) {
+		j.Holds = 0
+		return false
+	}
+	t.Holds = 0
+	return true
 }
 
 // conflict is the Duplicate for a job that meets j (ojs-unique-jobs.md §5.1).

@@ -1,59 +1,60 @@
 package job
 
 import (
-	"bytes"
 	"encoding/json"
+	"strings"
 )
 
-// traces are the members of an error, and of its details, under which SDKs send
-// backtraces.
-var traces = map[string]bool{"backtrace": true, "stack": true, "stacktrace": true, "stack_trace": true, "traceback": true}
-
 // OmitBacktraces takes the backtraces out of the job's errors (ojs-core.md
-// §14.2): the member backtrace, and stack, stacktrace, stack_trace and traceback
-// besides it, in each error and in its details. It is no change of the job's
-// state, and it does not reach into messages.
+// §14.2), wherever SDKs put them: each member of an error, at any depth, that is
+// named as one, in whatever spelling (backtrace, stack, stackTrace, traceback).
+// It is no change of the job's state, and it does not reach into messages, which
+// are for people (§8.1).
 func (j *Job) OmitBacktraces() {
-	j.Error = withoutTraces(j.Error)
-	if !suspicious(j.Errors) {
-		return
-	}
-	b := []byte{'['}
-	// What this package wrote it can read.
-	_ = Elements(j.Errors, func(i int, v json.RawMessage) error {
-		if i > 0 {
-			b = append(b, ',')
+	j.Error, j.Errors = withoutTraces(j.Error), withoutTraces(j.Errors)
+}
+
+// WithoutBacktraces is the failure less what OmitBacktraces would take out of it.
+func (f Failure) WithoutBacktraces() Failure {
+	f.Backtrace, f.Details, f.Extra = nil, withoutTraces(f.Details), withoutTraces(f.Extra)
+	return f
+}
+
+// isTrace reports whether a member of that name is a backtrace.
+func isTrace(name string) bool {
+	name = strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
+	for _, word := range [...]string{"backtrace", "stacktrace", "traceback"} {
+		if strings.Contains(name, word) {
+			return true
 		}
-		b = append(b, withoutTraces(v)...)
-		return nil
-	})
-	j.Errors = append(b, ']')
+	}
+	return name == "stack" || name == "callstack"
 }
 
-// suspicious reports whether raw may hold a backtrace. Names may be escaped.
-func suspicious(raw []byte) bool {
-	return bytes.Contains(raw, []byte("trace")) || bytes.Contains(raw, []byte("stack")) || bytes.Contains(raw, []byte(`\u`))
-}
-
-// withoutTraces is an error object, or its details, without the members that are
-// backtraces.
+// withoutTraces is valid JSON without the members that are backtraces.
 func withoutTraces(raw json.RawMessage) json.RawMessage {
-	if len(raw) == 0 || raw[0] != '{' || !suspicious(raw) {
+	if len(raw) == 0 || raw[0] != '{' && raw[0] != '[' {
 		return raw
 	}
-	b := append(make([]byte, 0, len(raw)), '{')
-	// What is stored has been checked.
-	_ = Members(raw, func(name string, v json.RawMessage) error {
-		switch {
-		case traces[name]:
-			return nil
-		case name == "details":
-			v = withoutTraces(v)
-		}
+	b := append(make([]byte, 0, len(raw)), raw[0])
+	comma := func() {
 		if len(b) > 1 {
 			b = append(b, ',')
 		}
-		b = append(append(AppendString(b, name), ':'), v...)
+	}
+	if raw[0] == '[' {
+		_ = Elements(raw, func(_ int, v json.RawMessage) error { // it is valid
+			comma()
+			b = append(b, withoutTraces(v)...)
+			return nil
+		})
+		return append(b, ']')
+	}
+	_ = walk(raw, false, func(name string, v json.RawMessage) error { // likewise
+		if !isTrace(name) {
+			comma()
+			b = append(append(AppendString(b, name), ':'), withoutTraces(v)...)
+		}
 		return nil
 	})
 	return append(b, '}')

@@ -29,9 +29,8 @@ type Cron struct {
 	UpdatedAt time.Time // when the CronSpec last changed
 	AnchorAt  time.Time // from when an @every counts: when its expression was set
 	SeenAt    time.Time // all ticks until then are decided: fired, skipped or missed
-	HoleFrom  time.Time // those after HoleFrom and before HoleTo were missed: no server ran, or its clock was set forward
-	HoleTo    time.Time
-	AheadAt   time.Time // after the clock was set back: those from HoleTo to AheadAt are decided, too
+	HoleTo    time.Time // after the clock was set back by more than a day: those after SeenAt and before HoleTo may fire again
+	AheadAt   time.Time // and those from HoleTo to AheadAt are decided, too
 	NextRunAt time.Time // zero while it is paused
 	LastRunAt time.Time // the tick, or the instant of a trigger, that made a job last
 	LastJob   ID        // the job made last, by a tick or by hand
@@ -172,7 +171,7 @@ func (s *CronSpec) envelope() (Envelope, error) {
 		return Envelope{}, invalid(Invalid, "job_template", "must be a JSON object: %v", err)
 	}
 	given, options := memberNames(s.Template), memberNames(memberOf(s.Template, "options"))
-	if given["id"] || options["job_id"] || options["jobId"] {
+	if given["id"] || slices.ContainsFunc(customIDs[:], func(name string) bool { return given[name] || options[name] }) {
 		return Envelope{}, invalid(Invalid, "job_template.id", "must not be given: each run has an id of its own")
 	}
 	e, err := ParseEnvelope(s.Template)

@@ -117,7 +117,7 @@ func (d *decoder) happened(name string, v json.RawMessage) (bool, error) {
 		d.j.Dead = string(v) == "true"
 		return true, nil
 	case "next_attempt_at", "previous_state", // the one repeats next_retry_at, the others tell of a verb
-		"deduplicated", "duplicate_job_id", "replaced", "replaced_job_id":
+		"deduplicated", "duplicate_job_id", "replaced", "replaced_job_id", "replaced_job_ids":
 		return true, nil
 	}
 	return false, nil
@@ -217,26 +217,50 @@ func readMillis(name string, v json.RawMessage, into *time.Duration) (err error)
 
 // AppendPush appends the body of an enqueue that [ParseEnvelope] reads back to
 // the same envelope. The envelope should have passed Validate: JSON in it is
-// copied as it stands. Times and durations are sent in whole milliseconds. A
-// Delay is sent instead of ScheduledAt, and a TTL instead of ExpiresAt, as
-// [Job.Push] lets them win.
+// copied as it stands. Times and durations are sent in whole milliseconds,
+// rounded up as [Job.Push] rounds them. A Delay is sent instead of ScheduledAt,
+// and a TTL instead of ExpiresAt, as Push lets them win.
 func (e *Envelope) AppendPush(dst []byte) []byte {
 	o := newObject(dst)
-	given := memberNames(e.Extra)
 	o.str("specversion", SpecVersion)
 	o.optional("id", string(e.ID))
 	o.str("type", e.Type)
 	o.optional("queue", e.Queue)
 	o.raw("args", e.Args)
+	e.appendAsked(o)
+	return o.close()
+}
+
+// AppendOptions appends the object of all that AppendPush sends but the id, the
+// type and the args. With those three beside its members it is the flat envelope
+// of ojs-core.md §5, which its specversion says. Where nothing is asked for, it
+// is {}.
+func (e *Envelope) AppendOptions(dst []byte) []byte {
+	o := newObject(dst)
+	o.str("specversion", SpecVersion)
+	bare := len(o.b)
+	if e.Queue != DefaultQueue {
+		o.optional("queue", e.Queue)
+	}
+	e.appendAsked(o)
+	if len(o.b) == bare {
+		o.b = o.b[:o.start]
+	}
+	return o.close()
+}
+
+// appendAsked writes every member but the id, the type, the queue and the args.
+func (e *Envelope) appendAsked(o *object) {
+	given := memberNames(e.Extra)
 	o.raw("meta", e.Meta)
 	if e.Priority != 0 {
 		o.int("priority", int64(e.Priority))
 	}
 	if e.Timeout > 0 || given["timeout"] { // milliseconds beat the seconds in Extra
-		o.int("timeout_ms", e.Timeout.Milliseconds())
+		o.int("timeout_ms", ceilMillis(e.Timeout).Milliseconds())
 	}
 	if e.Visibility > 0 && !given["visibility_timeout_ms"] && !given["visibility_timeout"] {
-		o.int("visibility_timeout_ms", e.Visibility.Milliseconds())
+		o.int("visibility_timeout_ms", ceilMillis(e.Visibility).Milliseconds())
 	}
 	drop := e.appendTimes(o, given)
 	if e.Hold {
@@ -257,7 +281,6 @@ func (e *Envelope) AppendPush(dst []byte) []byte {
 		extra = without(extra, name)
 	}
 	o.splice(extra)
-	return o.close()
 }
 
 // appendTimes writes when the job starts and ends, and names the members of
@@ -270,12 +293,12 @@ func (e *Envelope) appendTimes(o *object, given map[string]bool) (drop []string)
 	}{{"scheduled_at", "delay_ms", e.ScheduledAt, e.Delay}, {"expires_at", "ttl_ms", e.ExpiresAt, e.TTL}} {
 		switch {
 		case t.in > 0:
-			o.int(t.relative, t.in.Milliseconds())
+			o.int(t.relative, ceilMillis(t.in).Milliseconds())
 			if given[t.name] {
 				drop = append(drop, t.name)
 			}
 		case !given[t.name]:
-			o.time(t.name, t.at)
+			o.time(t.name, ceilInstant(t.at))
 		}
 	}
 	return drop

@@ -44,6 +44,9 @@ func jsonObject(depth int) *rapid.Generator[string] {
 
 func quote(s string) string { return string(AppendString(nil, s)) }
 
+// contradicts is which members say what another does, so that the two are refused together.
+var contradicts = map[string]string{"delay_ms": "scheduled_at", "ttl_ms": "expires_at", "max_attempts": "retry"}
+
 // body draws an enqueue body of any shape that ParseEnvelope takes.
 func body() *rapid.Generator[string] {
 	id := `"019539a4-b68c-7def-8000-1a2b3c4d5e6f"`
@@ -77,8 +80,11 @@ func body() *rapid.Generator[string] {
 	slices.Sort(names)
 	members := func(t *rapid.T, label string) []string {
 		var ms []string
-		for _, n := range rapid.SliceOfNDistinct(rapid.SampledFrom(names), 0, 8, rapid.ID[string]).Draw(t, label) {
-			ms = append(ms, quote(n)+": "+choices[n].Draw(t, n))
+		drawn := rapid.SliceOfNDistinct(rapid.SampledFrom(names), 0, 8, rapid.ID[string]).Draw(t, label)
+		for _, n := range drawn {
+			if other := contradicts[n]; other == "" || !slices.Contains(drawn, other) {
+				ms = append(ms, quote(n)+": "+choices[n].Draw(t, n))
+			}
 		}
 		return ms
 	}

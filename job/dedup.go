@@ -84,12 +84,16 @@ func dedupTTL(given fields, field string) (time.Duration, error) {
 	if err != nil || f <= 0 || f > MaxDuration.Seconds() {
 		return 0, invalid(Invalid, field+".ttl", "must be a number of seconds, more than 0 and at most 100 years, got %s", shown(sec))
 	}
-	return upToMillisecond(f), nil
+	return max(Seconds(f), time.Millisecond), nil
 }
 
-// upToMillisecond is a number of seconds, rounded up. It goes by the decimal
+// Seconds is a number of seconds from 0 to MaxDuration, rounded up to whole
+// milliseconds: what waits for it must not come early. It goes by the decimal
 // digits: 0.07 × 1000 is a little more than 70 in floating point.
-func upToMillisecond(seconds float64) time.Duration {
-	d, _ := time.ParseDuration(strconv.FormatFloat(seconds, 'f', -1, 64) + "s") // at most MaxDuration, so it fits
-	return max((d + time.Millisecond - 1).Truncate(time.Millisecond), time.Millisecond)
+func Seconds(f float64) time.Duration {
+	d, _ := time.ParseDuration(strconv.FormatFloat(f, 'f', -1, 64) + "s") // at most MaxDuration, so it fits
+	if d == 0 && f > 0 {
+		d = 1
+	}
+	return ceilMillis(d)
 }

@@ -39,7 +39,7 @@ func TestParseDeduplication(t *testing.T) {
 // Every whole number of milliseconds is that number, however it is written.
 func TestTTLKeepsWholeMilliseconds(t *testing.T) {
 	for ms := time.Millisecond; ms < 20*time.Minute; ms += 7 * time.Millisecond {
-		if got := upToMillisecond(ms.Seconds()); got != ms {
+		if got := Seconds(ms.Seconds()); got != ms {
 			t.Fatalf("%v s: got %s, want %s", ms.Seconds(), got, ms)
 		}
 	}

@@ -26,6 +26,11 @@ const (
 	Unavailable      // the store cannot answer now; ask again later
 )
 
+// ErrForeign is the cause of an error that was answered, but by no job server: by
+// a proxy in front of it, or by what else has its address. It says nothing about
+// what was asked, and the same may be asked again.
+var ErrForeign = errors.New("the answer is none of a job server")
+
 // Error is the one error type of the project. Message is for a person: what
 // happened, to what, why, and what to do next. Details goes to the wire as an
 // object. Err is the cause, if there is one; for [Internal] errors neither it

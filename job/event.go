@@ -3,8 +3,6 @@ package job
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"strings"
 	"time"
 )
 
@@ -82,7 +80,7 @@ func (j *Job) trace(o *object) {
 
 func (j *Job) tellEnqueued(now time.Time) {
 	j.tell("job.enqueued", now, func(o *object) {
-		o.str("state", string(Available))
+		o.str("state", string(j.State))
 		o.int("priority", int64(j.Priority))
 	})
 }
@@ -116,9 +114,9 @@ func (j *Job) tellDiscarded(now time.Time, f Failure) {
 // brief writes the short form of a failure that events carry.
 func (f Failure) brief(o *object, name string) {
 	e := newObject(make([]byte, 0, 96))
-	e.optional("code", short(f.Code))
-	e.str("type", short(f.errorType()))
-	e.str("message", short(f.Message))
+	e.optional("code", f.Code)
+	e.str("type", f.ErrorType())
+	e.str("message", f.Message)
 	if f.Retryable != nil {
 		e.bool("retryable", *f.Retryable)
 	}
@@ -150,42 +148,35 @@ func (j *Job) record(now time.Time, f Failure) {
 	j.Errors = append(b, ']')
 }
 
-// append writes the error object of contract §2.7; inHistory adds the
-// timestamp that ojs-retry.md §10.1 names.
+// append writes the error object of contract §2.7; inHistory adds what
+// ojs-retry.md §10.1 wants of an entry: the timestamp, and details always.
 func (f Failure) append(dst []byte, attempt int, at time.Time, inHistory bool) []byte {
 	o := newObject(dst)
-	o.str("type", short(f.errorType()))
-	o.str("message", short(f.Message))
-	o.optional("code", short(f.Code))
+	o.str("type", f.ErrorType())
+	o.str("message", f.Message)
+	o.optional("code", f.Code)
 	if f.Retryable != nil {
 		o.bool("retryable", *f.Retryable)
 	}
-	if n := len(f.Details); n > MaxMetaBytes {
-		o.raw("details", fmt.Appendf(nil, `{"omitted_bytes":%d}`, n))
-	} else if n > 0 && f.Details[0] != '{' {
+	if n := len(f.Details); n > 0 && f.Details[0] != '{' {
 		d := newObject(nil)
 		d.raw("value", f.Details)
 		o.raw("details", d.close()) // readers take an object or nothing
 	} else if n > 0 {
 		o.raw("details", f.Details)
+	} else if inHistory {
+		o.raw("details", json.RawMessage("{}")) // an entry has them, given or not
 	}
 	if frames := shorten(f.Backtrace); len(frames) > 0 {
 		o.strings("backtrace", frames)
 	}
+	o.splice(f.Extra)
 	o.int("attempt", int64(attempt))
 	o.time("occurred_at", at)
 	if inHistory {
 		o.time("timestamp", at)
 	}
 	return o.close()
-}
-
-// short cuts an error's message to what a person reads: a job keeps 25 of them.
-func short(message string) string {
-	if len(message) <= maxFrameChars {
-		return message
-	}
-	return strings.ToValidUTF8(message[:maxFrameChars], "") + " …"
 }
 
 // shorten keeps at most 50 frames and 10,000 characters of a backtrace (ojs-core.md §8.1).

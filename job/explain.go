@@ -2,6 +2,7 @@ package job
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -10,7 +11,7 @@ type Explanation struct {
 	Policy      UniquePolicy
 	Canonical   json.RawMessage // what the fingerprint is the hash of (§4.1)
 	Fingerprint string
-	Met         *Job      // the job that a PUSH would meet now; nil: none, it would be stored
+	Met         *Job      // the job that a PUSH would meet now, of several the newest; nil: none, it would be stored
 	Frees       time.Time // when Met stops counting by the policy's period; zero: when it leaves the policy's states
 	Answer      string    // what a PUSH would come to by the unique policy alone, before middleware: created, rejected, ignored, replaced or rewritten
 }
@@ -37,7 +38,7 @@ func (e *Envelope) Explain(now time.Time, twins []*Job) (Explanation, error) {
 		x.Answer = "ignored"
 	case p.OnConflict == UniqueReplaceExceptSchedule && x.Met.State == Scheduled:
 		x.Answer = "rewritten"
-	case !x.Met.State.Terminal():
+	case slices.ContainsFunc(twins, func(t *Job) bool { return !t.State.Terminal() && p.meets(now, t) }):
 		x.Answer = "replaced"
 	}
 	return x, err
@@ -80,7 +81,7 @@ type Claims struct {
 // UniqueClaim is what a list shows of a job that Holds its key.
 func (j *Job) UniqueClaim() UniqueClaim {
 	c := UniqueClaim{Key: j.Fingerprint, JobID: j.ID, Type: j.Type, Queue: j.Queue, State: j.State, Since: j.CreatedAt}
-	if p, err := ParseUnique(j.Unique, true); err == nil && p.Period > 0 {
+	if p := j.policyOfKey(); p.Period > 0 {
 		c.Until = j.CreatedAt.Add(p.Period)
 	}
 	return c

@@ -21,7 +21,7 @@ func (p *parser) extras() error {
 		}
 	}
 	for _, f := range p.top {
-		if known[f.name] || system[f.name] || echoed[f.name] && (string(f.v) == "null" || p.opt.set(f.name) != nil) {
+		if known[f.name] || system[f.name] || answered[f.name] || echoed[f.name] && (string(f.v) == "null" || p.beaten(f.name)) {
 			continue
 		}
 		add(f.name, f.v)
@@ -34,7 +34,7 @@ func (p *parser) extras() error {
 	}
 	rest, m := newObject(nil), 0
 	for _, f := range p.opt {
-		if !known[f.name] && !echoed[f.name] && !system[f.name] && f.name != "job_id" && f.name != "jobId" {
+		if (!known[f.name] || topOnly[f.name]) && !echoed[f.name] && !system[f.name] {
 			rest.quoted(f.name, f.v)
 			m++
 		}

@@ -9,7 +9,7 @@ func (j *Job) fail(now time.Time, on Trigger, p RetryPolicy, f Failure, v verdic
 		to = Retryable
 	}
 	before := j.Status
-	j.Dead = v == deadLetter || v == exhausted && p.OnExhaustion == "dead_letter"
+	j.Dead = v == deadLetter || v == exhausted && p.OnExhaustion == OnExhaustionDeadLetter
 	if v == retry {
 		j.RetryDelay = p.Delay(max(j.Attempt-j.Releases, 1), r)
 		if f.RetryAfter != nil {
@@ -33,15 +33,6 @@ func (j *Job) fail(now time.Time, on Trigger, p RetryPolicy, f Failure, v verdic
 	j.Lost = nil
 	j.tellDiscarded(now, f)
 	return nil
-}
-
-// policy is the job's effective retry policy. It was validated at PUSH.
-func (j *Job) policy() RetryPolicy {
-	p, err := ParseRetry(j.Retry, true)
-	if err != nil {
-		return DefaultRetry()
-	}
-	return p
 }
 
 // since is the whole milliseconds from a to b, and 0 if a is not known.

@@ -16,6 +16,7 @@ type Job struct {
 	Envelope
 	Status
 	events []Event // what the verbs did and the store has not written yet
+	rules  *Rules  // what the server decides; see Under
 }
 
 // Envelope is what was asked for. It never changes once the job is enqueued.
@@ -35,7 +36,7 @@ type Envelope struct {
 	Delay       time.Duration   // added to the time of PUSH; sets ScheduledAt
 	TTL         time.Duration   // added to the time of PUSH; sets ExpiresAt
 	Hold        bool            // enter pending, and wait for ACTIVATE
-	Timeout     time.Duration   // limit of one execution; 0: only the reservation limits it
+	Timeout     time.Duration   // limit of one execution; 0: the server's limit
 	Visibility  time.Duration   // length of a reservation; 0: the server's default
 	Retry       json.RawMessage // the policy as supplied; nil: the default policy of ojs-retry.md §8
 	MaxAttempts int             // from Retry, filled by Validate
@@ -105,23 +106,12 @@ type Claim struct {
 	Worker string
 }
 
-// Failure is what a worker reports with FAIL (ojs-core.md §8, ojs-retry.md §7.3).
-type Failure struct {
-	Type       string
-	Message    string
-	Code       string // RETRY, DISCARD, DEAD_LETTER or FAIL decide; others are for people
-	Retryable  *bool  // false makes the failure final
-	Details    json.RawMessage
-	Backtrace  []string
-	Requeue    bool           // give the job back untouched; nothing else counts then
-	RetryAfter *time.Duration // instead of the computed backoff, still capped
-}
-
 // At the limits of contract.md §1.8.
 const (
 	MaxJobBytes    = 1 << 20 // one job's JSON
 	MaxMetaBytes   = 64 << 10
 	MaxResultBytes = 1 << 20
+	MaxErrorBytes  = 64 << 10 // one error without its backtrace
 	MaxBatch       = 10_000
 	MaxTypeLen     = 255
 	MaxQueueLen    = 128
@@ -134,6 +124,12 @@ const (
 // DefaultQueue is where jobs without a queue go.
 const DefaultQueue = "default"
 
+// ErrorType is the type of the latest error, empty without one.
+func (j *Job) ErrorType() string { return detail(j.Error, "type") }
+
+// ErrorCode is the code of the latest error, empty without one.
+func (j *Job) ErrorCode() string { return detail(j.Error, "code") }
+
 // Clone is a copy whose changes do not show in j. Raw JSON is shared: nobody writes to it.
 func (j *Job) Clone() *Job {
 	c := *j
@@ -141,6 +137,6 @@ func (j *Job) Clone() *Job {
 		l := *j.Lost
 		c.Lost = &l
 	}
-	c.events = nil
+	c.events, c.rules = nil, nil
 	return &c
 }

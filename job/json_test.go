@@ -2,6 +2,7 @@ package job
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -18,21 +19,32 @@ func TestAppendTimeIsTimeFormat(t *testing.T) {
 	}
 }
 
-// One job cannot fill the disk with what its failures say.
+// One job cannot fill the disk with what its failures say, and nothing of an
+// error but its backtrace is cut: what cannot be kept is refused.
 func TestFailuresAreBounded(t *testing.T) {
-	huge := strings.Repeat("é", 1<<20)
+	huge := strings.Repeat("é", MaxErrorBytes/2-50)
 	details, err := json.Marshal(map[string]string{"x": huge})
 	must(t, err)
+	extra, err := json.Marshal(map[string]string{"cause": huge})
+	must(t, err)
 	j := started(t, `{"max_attempts":100,"backoff_strategy":"none"}`)
-	for range 30 {
-		must(t, j.Fail(j.StartedAt, Claim{ID: j.ID}, Failure{Type: huge, Message: huge, Code: huge, Details: details, Backtrace: []string{huge, huge}}, 0))
+	for i := range 30 {
+		fits := []Failure{{Type: huge, Message: "m"}, {Type: "E", Message: huge}, {Code: huge}, {Type: "E", Details: details}, {Type: "E", Extra: extra}}[i%5]
+		fits.Backtrace = []string{huge, huge}
+		for _, f := range []Failure{{Message: huge + huge}, {Type: "E", Message: huge, Details: details}, {Code: huge, Extra: extra}} {
+			before := *j
+			if err := j.Fail(j.StartedAt, Claim{ID: j.ID}, f, 0); KindOf(err) != TooLarge || !reflect.DeepEqual(*j, before) {
+				t.Fatalf("not refused, or not without a trace: %v", err)
+			}
+		}
+		must(t, j.Fail(j.StartedAt, Claim{ID: j.ID}, fits, 0))
+		if !strings.Contains(string(j.Error), huge) {
+			t.Fatalf("cut: %.300s", j.Error)
+		}
 		must(t, j.Ready(j.NextRetryAt))
 		must(t, j.Start(j.EnqueuedAt, Lease{Token: "t"}))
 	}
-	if n := len(j.Errors); n > 2<<20 || !json.Valid(j.Errors) {
+	if n := len(j.Errors); n > 3<<20 || !json.Valid(j.Errors) {
 		t.Errorf("the history is %d bytes, valid %v", n, json.Valid(j.Errors))
-	}
-	if !strings.Contains(string(j.Error), `"omitted_bytes":`) {
-		t.Errorf("nothing says that details were left out: %.300s", j.Error)
 	}
 }

@@ -24,9 +24,9 @@ type keys struct {
 // MaxCustomID is how long a CustomID may be, in characters (contract §2.6).
 const MaxCustomID = 255
 
-func checkCustomID(s string) error {
+func checkCustomID(s, field string) error {
 	if s == "" || utf8.RuneCountInString(s) > MaxCustomID || !utf8.ValidString(s) {
-		return invalid(Invalid, "options.job_id", "must be 1 to %d characters, got %.60q", MaxCustomID, s)
+		return invalid(Invalid, field, "must be 1 to %d characters, got %.60q", MaxCustomID, s)
 	}
 	return nil
 }

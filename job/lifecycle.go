@@ -27,7 +27,11 @@ func (j *Job) Push(now time.Time) error {
 	j.claim(now)
 	switch {
 	case j.Hold:
-		return j.move(Push, Pending, now)
+		if err := j.move(Push, Pending, now); err != nil {
+			return err
+		}
+		j.tellEnqueued(now)
+		return nil
 	case j.ScheduledAt.After(now):
 		if err := j.move(Push, Scheduled, now); err != nil {
 			return err
@@ -45,20 +49,25 @@ func (j *Job) Push(now time.Time) error {
 
 // wholeMillis rounds what the envelope asks for up to the milliseconds that are
 // stored, so that nothing happens early, and memory and disk agree.
-func (j *Job) wholeMillis() {
-	for _, t := range [...]*time.Time{&j.ScheduledAt, &j.ExpiresAt} {
-		if r := t.Truncate(time.Millisecond); !r.Equal(*t) {
-			*t = r.Add(time.Millisecond)
-		}
+func (e *Envelope) wholeMillis() {
+	for _, t := range [...]*time.Time{&e.ScheduledAt, &e.ExpiresAt} {
+		*t = ceilInstant(*t)
 	}
-	for _, d := range [...]*time.Duration{&j.Delay, &j.TTL, &j.Timeout, &j.Visibility} {
+	for _, d := range [...]*time.Duration{&e.Delay, &e.TTL, &e.Timeout, &e.Visibility} {
 		*d = ceilMillis(*d)
 	}
 }
 
+func ceilInstant(t time.Time) time.Time {
+	if r := t.Truncate(time.Millisecond); !r.Equal(t) {
+		return r.Add(time.Millisecond)
+	}
+	return t
+}
+
 func ceilMillis(d time.Duration) time.Duration {
 	if r := d.Truncate(time.Millisecond); r < d {
-		return r + time.Millisecond
+		return max(r+time.Millisecond, d) // d is the longest there is where the sum would be longer
 	}
 	return d
 }
@@ -99,7 +108,7 @@ func (j *Job) Activate(now time.Time) error {
 // Start gives an available job to a worker (ojs-core.md §7.2): attempt counts
 // up and lease.Until is set from now and lease.Length.
 func (j *Job) Start(now time.Time, lease Lease) error {
-	if !j.ExpiresAt.IsZero() && !now.Before(j.ExpiresAt) {
+	if j.Expired(now) {
 		return Errorf(Conflict, "job %s expired at %s", j.ID, FormatTime(j.ExpiresAt))
 	}
 	before := j.Status
@@ -155,23 +164,22 @@ func (j *Job) Complete(now time.Time, c Claim, result json.RawMessage) error {
 	return nil
 }
 
-// Fail ends an attempt badly, or gives the job back untouched (ojs-core.md
-// §7.4, ojs-retry.md §7). r in [0,1) is the jitter of the backoff. A claim that
-// is not the present holder's is a Conflict: a late FAIL is never heard.
+// Fail ends an attempt badly, or gives the job back untouched, as often as the
+// Rules allow (ojs-core.md §7.4, ojs-retry.md §7, contract §4.4). r in [0,1) is
+// the jitter of the backoff. A claim that is not the present holder's is a
+// Conflict: a late FAIL is never heard.
 func (j *Job) Fail(now time.Time, c Claim, f Failure, r float64) error {
 	if err := j.held(c, Fail); err != nil {
 		return err
 	}
+	if f.Requeue && j.Releases < j.releases() {
+		return j.giveBack(now)
+	}
 	if f.Requeue {
-		seq := j.Seq
-		if err := j.move(Requeue, Available, now); err != nil {
-			return err
-		}
-		j.Seq = seq
-		j.Releases++
-		j.EnqueuedAt = now
-		j.release()
-		return nil
+		f = j.tooOften(f)
+	}
+	if err := f.bounded(); err != nil {
+		return err
 	}
 	p := j.policy()
 	return j.fail(now, Fail, p, f, j.judge(p, f), r)
@@ -211,10 +219,11 @@ func (j *Job) Lose(now time.Time, cause string, r float64) error {
 	return nil
 }
 
-// Overrun ends an attempt whose execution timeout passed (ojs-core.md §5.2).
-// Heartbeats do not put it off.
-func (j *Job) Overrun(now time.Time, r float64) error {
-	f := Failure{Type: "timeout", Code: "timeout", Message: "the attempt ran longer than " + j.Timeout.String()}
+// Overrun ends an attempt that ran longer than its timeout, or than the standard
+// limit of the server where the job has none (ojs-core.md §5.2). Heartbeats do not
+// put it off.
+func (j *Job) Overrun(now time.Time, standard time.Duration, r float64) error {
+	f := Failure{Type: "timeout", Code: "timeout", Message: "the attempt ran longer than " + j.limit(standard).String()}
 	lost := &LostLease{Token: j.Lease.Token, Worker: j.Lease.Worker, Length: j.Lease.Length, At: now}
 	p := j.policy()
 	if err := j.fail(now, Overrun, p, f, j.judge(p, f), r); err != nil {
@@ -229,7 +238,7 @@ func (j *Job) Overrun(now time.Time, r float64) error {
 // Expire discards a job that was not started before expires_at (ojs-core.md
 // §5.2). It never becomes a dead letter.
 func (j *Job) Expire(now time.Time) error {
-	if j.ExpiresAt.IsZero() || now.Before(j.ExpiresAt) {
+	if !j.Expired(now) {
 		return Errorf(Conflict, "job %s has not expired", j.ID)
 	}
 	if err := j.move(Expire, Discarded, now); err != nil {
@@ -274,11 +283,15 @@ func (j *Job) Cancel(now time.Time, by, reason string) error {
 	return nil
 }
 
-// Revive takes a dead letter back into its queue with a clean record
-// (ojs-core.md §6.3, manual retry). A job that is not a dead letter is NotFound.
+// Revive takes a discarded job back into its queue with a clean record
+// (ojs-core.md §6.3, manual retry), dead letter or not. It is a Conflict for a
+// job in another state, and for one whose expires_at has passed: that must not
+// run any more, and would be discarded again (§5.2).
 func (j *Job) Revive(now time.Time) error {
-	if err := j.Buried(); err != nil {
-		return err
+	if j.State == Discarded && j.Expired(now) {
+		e := Errorf(Conflict, "job %s must not run any more: it expired at %s; enqueue a new one in its place", j.ID, FormatTime(j.ExpiresAt))
+		e.Details = map[string]any{"job_id": string(j.ID), "current_state": string(j.State), "reason": "expired"}
+		return e
 	}
 	if err := j.move(Revive, Available, now); err != nil {
 		return err
@@ -294,17 +307,18 @@ func (j *Job) Revive(now time.Time) error {
 	return nil
 }
 
+// Expired reports whether expires_at has passed.
+func (j *Job) Expired(now time.Time) bool { return !j.ExpiresAt.IsZero() && !now.Before(j.ExpiresAt) }
+
 // Buried is nil when the job is a dead letter, and NotFound otherwise.
 func (j *Job) Buried() error {
-	if !j.Dead {
-		return notDead(j.ID)
+	if j.Dead {
+		return nil
 	}
-	return nil
-}
-
-// notDead says that id is not among the dead letters.
-func notDead(id ID) *Error {
-	e := Errorf(NotFound, "job %s is not in the dead letter queue", id)
-	e.Details = map[string]any{"resource_type": "dead_letter", "resource_id": string(id)}
+	e := Errorf(NotFound, "job %s is not in the dead letter queue", j.ID)
+	e.Details = map[string]any{"resource_type": "dead_letter", "resource_id": string(j.ID)}
+	if j.State == Discarded {
+		e.Details["hint"] = "The job is discarded, and no dead letter: POST /ojs/v1/admin/jobs/" + string(j.ID) + "/retry runs it again."
+	}
 	return e
 }

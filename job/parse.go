@@ -3,7 +3,6 @@ package job
 import (
 	"encoding/json"
 	"strings"
-	"time"
 )
 
 // ParseEnvelope reads the body of an enqueue: the flat envelope of ojs-core.md
@@ -45,6 +44,7 @@ func ParseChecked(raw []byte) (Envelope, error) {
 // parser holds one enqueue body, cut into members.
 type parser struct {
 	e        Envelope
+	speaks   uint8
 	top, opt fields // the members of the body, and of its options
 	topRoom  [12]field
 	optRoom  [8]field
@@ -82,9 +82,14 @@ var system = map[string]bool{
 	"completed_at": true, "cancelled_at": true, "discarded_at": true, "activated_at": true, "error": true,
 	"errors": true, "result": true, "next_retry_at": true, "next_attempt_at": true, "retry_delay_ms": true,
 	"worker_id": true, "parent_results": true, "workflow_id": true, "workflow_step": true, "progress": true,
-	"visible_until": true, "lease_token": true, "max_attempts": true, "previous_state": true,
-	"dead_letter": true, "deduplicated": true, "duplicate_job_id": true, "replaced": true, "replaced_job_id": true,
-	"custom_job_id": true, "rewritten_at": true,
+	"visible_until": true,
+}
+
+// answered names the other members that the server adds to a job which it
+// answers. At the top level, where an answer may be sent again, they are dropped as those are.
+var answered = map[string]bool{
+	"lease_token": true, "previous_state": true, "dead_letter": true, "deduplicated": true, "duplicate_job_id": true,
+	"replaced": true, "replaced_job_id": true, "replaced_job_ids": true, "rewritten_at": true,
 }
 
 // known names the members that the parser reads itself and that are not echoed from Extra.
@@ -93,8 +98,11 @@ var known = map[string]bool{
 	"options": true, "queue": true, "priority": true, "timeout_ms": true, "scheduled_at": true,
 	"delay_until": true, "delay": true, "delay_ms": true, "expires_at": true, "ttl_ms": true,
 	"enqueue_ttl": true, "retry": true, "retry_policy": true, "unique": true, "pending": true,
-	"deduplication": true,
+	"deduplication": true, "max_attempts": true, "job_id": true, "jobId": true, "custom_job_id": true,
 }
+
+// topOnly names those of them that mean something at the top level alone.
+var topOnly = map[string]bool{"specversion": true, "id": true, "type": true, "args": true, "options": true}
 
 // echoed names the options that are given back at the top level of the job.
 var echoed = map[string]bool{
@@ -104,6 +112,7 @@ var echoed = map[string]bool{
 }
 
 func (p *parser) member(name string, v json.RawMessage) error {
+	p.speaks |= speaksOf(name)
 	if name != "options" {
 		p.top = append(p.top, field{name, v})
 		return nil
@@ -115,6 +124,7 @@ func (p *parser) member(name string, v json.RawMessage) error {
 		return invalid(Invalid, "options", "must be an object, got %s", kindOfJSON(v))
 	}
 	return Members(v, func(name string, v json.RawMessage) error {
+		p.speaks |= speaksOf(name)
 		p.opt = append(p.opt, field{name, v})
 		return nil
 	})
@@ -241,60 +251,14 @@ func (p *parser) numbers() error {
 			p.e.Priority = int(n)
 		}
 	}
-	var err error
-	for _, unit := range []struct {
-		name string
-		unit time.Duration
-	}{{"timeout", time.Second}, {"timeout_ms", time.Millisecond}} {
-		if _, v := p.get(unit.name); v != nil {
-			if p.e.Timeout, err = count(v, unit.name, unit.unit); err != nil {
-				return err
-			}
-		}
-	}
-	if name, v := p.get("visibility_timeout"); v != nil {
-		if v[0] == '"' {
-			p.e.Visibility, err = isoText(v, name)
-		} else {
-			p.e.Visibility, err = count(v, name, time.Second)
-		}
-		if err == nil && p.e.Visibility <= 0 {
-			err = invalid(Invalid, name, "must be more than 0")
-		}
-	}
-	if name, v := p.get("visibility_timeout_ms"); v != nil && err == nil {
-		if p.e.Visibility, err = count(v, name, time.Millisecond); err == nil && p.e.Visibility <= 0 {
-			err = invalid(Invalid, name, "must be more than 0")
-		}
-	}
-	return err
+	return p.lengths()
 }
 
 func (p *parser) times() (err error) {
-	if name, v := p.get("scheduled_at", "delay_until"); v != nil {
-		if p.e.ScheduledAt, p.e.Delay, err = moment(v, name); err != nil {
-			return err
-		}
-	} else if name, v := p.get("delay"); v != nil {
-		if v[0] == '"' {
-			p.e.Delay, err = isoText(v, name)
-		} else {
-			p.e.Delay, err = seconds(v, name)
-		}
-	} else if name, v := p.get("delay_ms"); v != nil {
-		p.e.Delay, err = count(v, name, time.Millisecond)
-	}
-	if err != nil {
+	if p.e.ScheduledAt, p.e.Delay, err = p.when(starts); err != nil {
 		return err
 	}
-	if name, v := p.get("expires_at"); v != nil {
-		p.e.ExpiresAt, p.e.TTL, err = moment(v, name)
-	} else if name, v := p.get("ttl_ms"); v != nil {
-		p.e.TTL, err = count(v, name, time.Millisecond)
-	} else if name, v := p.get("enqueue_ttl"); v != nil {
-		p.e.TTL, err = seconds(v, name)
-	}
-	if err != nil {
+	if p.e.ExpiresAt, p.e.TTL, err = p.when(ends); err != nil {
 		return err
 	}
 	if name, v := p.get("pending"); v != nil {
@@ -306,15 +270,8 @@ func (p *parser) times() (err error) {
 }
 
 func (p *parser) policies() error {
-	_, p.e.Retry = p.get("retry", "retry_policy")
-	if n := p.opt.set("max_attempts"); n != nil && (p.e.Retry == nil || p.e.Retry[0] == '{') {
-		o := newObject(nil)
-		o.raw("max_attempts", n)
-		if p.e.Retry != nil {
-			rest := without(p.e.Retry, "max_attempts")
-			o.splice(rest)
-		}
-		p.e.Retry = o.close()
+	if err := p.retry(); err != nil {
+		return err
 	}
 	if p.e.Retry != nil {
 		// "1s" beside ISO 8601 is taken only in the flat envelope of ojs-core.md §13.
@@ -349,17 +306,5 @@ func (p *parser) dedup() error {
 		}
 		p.e.Deduplication = v
 	}
-	for _, name := range [...]string{"job_id", "jobId"} {
-		if v := p.opt.set(name); v != nil && p.e.CustomID == "" {
-			s, err := whole(v, "options."+name)
-			if err != nil {
-				return err
-			}
-			if err := checkCustomID(s); err != nil {
-				return err
-			}
-			p.e.CustomID = s
-		}
-	}
-	return nil
+	return p.customID()
 }

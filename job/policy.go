@@ -3,14 +3,21 @@ package job
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
 
 // ParseRetry merges a supplied policy over the defaults and checks the result
 // (ojs-retry.md §8.1, §11). nil is the default policy. short also takes
-// durations such as "1s", which the examples of ojs-core.md §13 write. Errors are BadRetry.
+// durations such as "1s", which the examples of ojs-core.md §13 write. Two
+// spellings of one member are refused. Errors are BadRetry.
 func ParseRetry(raw json.RawMessage, short bool) (RetryPolicy, error) {
+	return parseRetry(raw, short, true)
+}
+
+// parseRetry is ParseRetry, which takes of several spellings the last if once is false.
+func parseRetry(raw json.RawMessage, short, once bool) (RetryPolicy, error) {
 	p := DefaultRetry()
 	if raw == nil {
 		return p, nil
@@ -18,7 +25,16 @@ func ParseRetry(raw json.RawMessage, short bool) (RetryPolicy, error) {
 	if raw[0] != '{' {
 		return p, invalid(BadRetry, "retry", "must be an object, got %s", kindOfJSON(raw))
 	}
-	err := Members(raw, func(name string, v json.RawMessage) error { return p.set(name, v, short) })
+	var said [len(policyMembers)]string
+	err := Members(raw, func(name string, v json.RawMessage) error {
+		if i := policyMember(name); i >= 0 {
+			if once && said[i] != "" {
+				return invalid(BadRetry, "retry."+name, "is given beside retry.%s: one of them is enough", said[i])
+			}
+			said[i] = name
+		}
+		return p.set(name, v, short)
+	})
 	if err != nil {
 		if KindOf(err) != BadRetry {
 			err = invalid(BadRetry, "retry", "%v", err)
@@ -29,6 +45,22 @@ func ParseRetry(raw json.RawMessage, short bool) (RetryPolicy, error) {
 		return p, invalid(BadRetry, "retry.max_interval", "is %s, shorter than initial_interval %s; set max_interval as well", p.MaxInterval, p.InitialInterval)
 	}
 	return p, nil
+}
+
+// policyMembers are the members of a policy that have several spellings (contract §2.4).
+var policyMembers = [...][]string{
+	{"max_attempts", "maxAttempts"},
+	{"initial_interval", "initialInterval", "initial_interval_ms", "base_delay_ms"},
+	{"max_interval", "maxInterval", "max_interval_ms"},
+	{"backoff_coefficient", "backoffCoefficient"},
+	{"non_retryable_errors", "nonRetryableErrors"},
+	{"on_exhaustion", "onExhaustion"},
+	{"backoff_strategy", "backoff_type", "strategy", "backoff"},
+}
+
+// policyMember is the index in policyMembers of a spelling, or -1.
+func policyMember(name string) int {
+	return slices.IndexFunc(policyMembers[:], func(spellings []string) bool { return slices.Contains(spellings, name) })
 }
 
 // set reads one member of a policy.
@@ -60,7 +92,7 @@ func (p *RetryPolicy) set(name string, v json.RawMessage, short bool) (err error
 	case "non_retryable_errors", "nonRetryableErrors":
 		p.NonRetryableErrors, err = nonEmptyStrings(v, field)
 	case "on_exhaustion", "onExhaustion":
-		return oneOf(v, field, &p.OnExhaustion, "discard", "dead_letter")
+		return oneOf(v, field, &p.OnExhaustion, OnExhaustionDiscard, OnExhaustionDeadLetter)
 	case "backoff_strategy", "backoff_type", "strategy", "backoff":
 		return oneOf(v, field, &p.Strategy, "none", "constant", "linear", "exponential", "polynomial")
 	default:

@@ -28,14 +28,14 @@ func DefaultRetry() RetryPolicy {
 		BackoffCoefficient: 2,
 		MaxInterval:        5 * time.Minute,
 		Jitter:             true,
-		OnExhaustion:       "discard",
+		OnExhaustion:       OnExhaustionDiscard,
 		Strategy:           "exponential",
 	}
 }
 
 // Delay is the backoff before retry n, the first being 1 (ojs-retry.md §3 to
 // §5): raw delay, cap, jitter with r in [0,1) mapped to [0.5,1.5), cap again,
-// in whole milliseconds.
+// rounded up to whole milliseconds.
 func (p RetryPolicy) Delay(n int, r float64) time.Duration {
 	i, c := float64(p.InitialInterval), p.BackoffCoefficient
 	raw := i
@@ -52,7 +52,7 @@ func (p RetryPolicy) Delay(n int, r float64) time.Duration {
 	if p.Jitter {
 		d = math.Min(d*(0.5+r), limit)
 	}
-	return time.Duration(d).Truncate(time.Millisecond)
+	return ceilMillis(time.Duration(d))
 }
 
 // final reports whether one of the failure's names is listed as non-retryable:
@@ -84,10 +84,10 @@ const (
 // judge decides a failure in the order of contract §4.4: the handler's word,
 // then the error's nature, then the attempts that are left.
 func (j *Job) judge(p RetryPolicy, f Failure) verdict {
-	switch f.Code {
-	case "DISCARD", "FAIL":
+	switch {
+	case DiscardCode(f.Code):
 		return discard
-	case "DEAD_LETTER":
+	case f.Code == "DEAD_LETTER":
 		return deadLetter
 	}
 	if f.Code != "RETRY" && f.Retryable != nil && !*f.Retryable {
@@ -97,7 +97,7 @@ func (j *Job) judge(p RetryPolicy, f Failure) verdict {
 	if responseCodes[code] {
 		code = ""
 	}
-	if p.final(f.errorType(), f.Type, code, detail(f.Details, "error_class")) {
+	if p.final(f.ErrorType(), f.Type, code, detail(f.Details, "error_class")) {
 		return exhausted
 	}
 	if j.spent(p) {
@@ -106,6 +106,10 @@ func (j *Job) judge(p RetryPolicy, f Failure) verdict {
 	return retry
 }
 
+// DiscardCode reports whether a worker that answers with the code discards the
+// job on purpose, whatever the policy says (ojs-retry.md §7.2).
+func DiscardCode(code string) bool { return code == "DISCARD" || code == "FAIL" }
+
 // spent reports whether every execution that the policy allows has begun.
 // A MaxAttempts of 0 still allows the first one.
 func (j *Job) spent(p RetryPolicy) bool {
@@ -113,20 +117,6 @@ func (j *Job) spent(p RetryPolicy) bool {
 }
 
 var responseCodes = map[string]bool{"RETRY": true, "DISCARD": true, "DEAD_LETTER": true, "FAIL": true}
-
-// errorType is the type under which a failure is recorded (contract §2.7).
-func (f Failure) errorType() string {
-	code := f.Code
-	if responseCodes[code] {
-		code = ""
-	}
-	for _, s := range []string{f.Type, detail(f.Details, "error_class"), detail(f.Details, "type"), code} {
-		if s != "" {
-			return s
-		}
-	}
-	return "Error"
-}
 
 // detail is a string member of a details object, or empty.
 func detail(raw json.RawMessage, name string) string {

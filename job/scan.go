@@ -68,6 +68,11 @@ func depth(raw []byte) int {
 // twice is Invalid: two readers must not see two jobs. A value that is not an
 // object is Malformed.
 func Members(raw []byte, fn func(name string, value json.RawMessage) error) error {
+	return walk(raw, true, fn)
+}
+
+// walk is Members, for objects in which a name may come twice where once is false.
+func walk(raw []byte, once bool, fn func(name string, value json.RawMessage) error) error {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || raw[0] != '{' {
 		return Errorf(Malformed, "a JSON object is needed, got %s", kindOfJSON(raw))
@@ -80,7 +85,7 @@ func Members(raw []byte, fn func(name string, value json.RawMessage) error) erro
 		if err != nil {
 			return err
 		}
-		if seen.again(name) {
+		if once && seen.again(name) {
 			return invalid(Invalid, name, "is given twice in one object")
 		}
 		i = skipSpace(raw, skipSpace(raw, end)+1) // over the colon
@@ -148,7 +153,7 @@ func Elements(raw []byte, fn func(i int, value json.RawMessage) error) error {
 // names holds the member names of the specification, so that reading one allocates nothing.
 var names = func() map[string]string {
 	m := map[string]string{}
-	for _, set := range []map[string]bool{known, system, echoed} {
+	for _, set := range []map[string]bool{known, system, answered, echoed} {
 		for name := range set {
 			m[name] = name
 		}

@@ -37,7 +37,10 @@ type Receipt struct {
 	*Job
 	Existing bool    // it was stored before; nothing was added
 	Verdict  Verdict // why, for a Receipt with Existing
-	Replaced ID      // the job that was cancelled to make room for this one
+	Replaced ID      // the job that was cancelled to make room for this one; of several, the newest that unique replaced
+
+	AllReplaced []ID      // all of them, Replaced first, where there are several
+	Warnings    []Warning // what the sender of the envelope may not have meant; see [Envelope.Warnings]
 }
 
 // Verdict says why a job that was stored before answers for a new one.
@@ -62,7 +65,7 @@ type Worker interface {
 	// Conflict when the claim no longer holds the job, NotFound, TooLarge.
 	Ack(ctx context.Context, c Claim, result json.RawMessage) (*Job, error)
 	// Fail ends an attempt badly (§7.4); the job that comes back says whether
-	// it will be retried. Conflict, NotFound.
+	// it will be retried. Conflict, NotFound, and what [Failure.Validate] says.
 	Fail(ctx context.Context, c Claim, f Failure) (*Job, error)
 	// Beat says that a worker lives and extends its reservations (§7.5).
 	Beat(ctx context.Context, b Beat) (BeatReply, error)
@@ -71,8 +74,8 @@ type Worker interface {
 	// directive stays. Invalid without an ID.
 	Register(ctx context.Context, w WorkerInfo) (Registration, error)
 	// Deregister forgets a worker that has stopped. The jobs it still holds are
-	// available again at once, given back untouched as by a FAIL with Requeue,
-	// and their ids are returned. NotFound when no such worker has registered or
+	// available again at once, given back untouched as by a FAIL with Requeue (and
+	// failed where they were so too often), and their ids are returned. NotFound when no such worker has registered or
 	// beaten; Invalid without an ID.
 	Deregister(ctx context.Context, id string) (released []ID, err error)
 }
@@ -121,8 +124,14 @@ type Operator interface {
 	Cancel(ctx context.Context, id ID, by, reason string) (Change, error)
 	// Activate releases a pending job (§6.3). Conflict, NotFound.
 	Activate(ctx context.Context, id ID) (Change, error)
-	// Revive takes a dead letter back into its queue. NotFound when it is none.
+	// Revive takes a dead letter back into its queue. NotFound when it is none;
+	// Conflict when its expires_at has passed.
 	Revive(ctx context.Context, id ID) (Change, error)
+	// Retry takes any discarded job back into its queue, as an operator may
+	// (§6.3): available, with attempt 0 and no errors. Conflict when it is in
+	// another state, of which completed and cancelled have no way out, and when
+	// its expires_at has passed: it must not run any more (§5.2). NotFound.
+	Retry(ctx context.Context, id ID) (Change, error)
 	// ReviveDead takes back the dead letters that f lets through, those that died
 	// first at the front: at most f.Limit of them, or all with 0. Of f it heeds
 	// also Queue, Type, ErrorType, Since and Until. It says how many it took, also
@@ -150,6 +159,14 @@ type Operator interface {
 	Workers(ctx context.Context) ([]WorkerInfo, error)
 	// Worker reads one of them. NotFound.
 	Worker(ctx context.Context, id string) (WorkerInfo, error)
+	// Direct sets what a worker is told with its next BEAT, and gives it no jobs
+	// from now on: Quiet or Terminate, until Resume takes it back or the worker
+	// deregisters. It is stored, so it outlives a restart of the server. Invalid
+	// for another wish; NotFound when no such worker has registered or beaten.
+	Direct(ctx context.Context, id, wish string) (WorkerInfo, error)
+	// DirectAll does so for every worker that is known now, in one step, and says
+	// how many they are. Who comes later is not told. Invalid.
+	DirectAll(ctx context.Context, wish string) (int, error)
 	// Health measures the server and its store.
 	Health(ctx context.Context) (Health, error)
 }
@@ -160,7 +177,9 @@ type KeyService interface {
 	// middleware, and which job it would meet now. It changes nothing. Invalid
 	// when there is no policy.
 	Explain(ctx context.Context, e Envelope) (Explanation, error)
-	// Claims lists the unique keys that are held, those of the newest ids first.
+	// Claims lists the unique keys that are held, those of the newest ids first:
+	// each once, with the newest of its jobs that has not ended, or else with the
+	// finished one that Holds it still.
 	// Of f it heeds Queue, Type, States, Limit, Offset and Cursor.
 	Claims(ctx context.Context, f Filter) (Claims, error)
 	// ReleaseKey takes a unique key off every job that carries it, and says off

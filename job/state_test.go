@@ -1,6 +1,7 @@
 package job
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -75,7 +76,7 @@ var verbs = map[Trigger]func(*Job, time.Time) error{
 		return j.Fail(now, Claim{ID: j.ID}, Failure{Requeue: true}, 0.5)
 	},
 	Lost:    func(j *Job, now time.Time) error { return j.Lose(now, "visibility_timeout", 0.5) },
-	Overrun: func(j *Job, now time.Time) error { return j.Overrun(now, 0.5) },
+	Overrun: func(j *Job, now time.Time) error { return j.Overrun(now, 0, 0.5) },
 	Cancel:  func(j *Job, now time.Time) error { return j.Cancel(now, "", "") },
 	Expire:  func(j *Job, now time.Time) error { return j.Expire(now) },
 	Revive:  func(j *Job, now time.Time) error { return j.Revive(now) },
@@ -129,5 +130,22 @@ func TestReadyBeforeItsTime(t *testing.T) {
 	}
 	if err := j.Ready(now.Add(time.Minute)); err != nil || j.State != Available {
 		t.Errorf("in time: %v, state %s", err, j.State)
+	}
+}
+
+// Who looks for a discarded job among the dead letters is told where it is.
+func TestBuriedTellsTheWayBack(t *testing.T) {
+	for state, want := range map[State]bool{Discarded: true, Completed: false, Active: false} {
+		var e *Error
+		if err := (&Job{Envelope: Envelope{ID: "01970000-0000-7000-8000-000000000001"}, Status: Status{State: state}}).Buried(); !errors.As(err, &e) || e.Kind != NotFound {
+			t.Fatalf("%s: %v", state, err)
+		}
+		hint, _ := e.Details["hint"].(string)
+		if told := strings.Contains(hint, "/ojs/v1/admin/jobs/"); told != want {
+			t.Errorf("%s: %q", state, hint)
+		}
+	}
+	if err := (&Job{Status: Status{State: Discarded, Dead: true}}).Buried(); err != nil {
+		t.Error(err)
 	}
 }

@@ -155,7 +155,7 @@ type Filter struct {
 	Queue     string
 	Type      string // exact, or a prefix that ends in *
 	Dead      bool   // dead letters only, newest death first; otherwise newest id first
-	Holding   bool   // jobs that hold a unique key only
+	Holding   bool   // of each unique key one job: the newest that has not ended, else the one that Holds it
 	ErrorType string // type of the latest error; with Dead only
 	Since     time.Time
 	Until     time.Time
@@ -212,6 +212,7 @@ type WorkerInfo struct {
 	Version     string            `json:"version,omitempty"`
 	State       string            `json:"state,omitempty"`     // as the worker reports it
 	Directive   string            `json:"directive,omitempty"` // as an operator wishes it: "", "quiet" or "terminate"
+	Told        string            `json:"told,omitempty"`      // the strongest directive that it was told and has not gone on from since
 	Active      int               `json:"active"`
 	Stale       bool              `json:"stale,omitempty"` // silent for too long; a server's finding, never a worker's word
 	StartedAt   time.Time         `json:"started_at"`
@@ -219,10 +220,10 @@ type WorkerInfo struct {
 }
 
 // Merge is what is known of a worker after it has told now of itself at t: new
-// values replace old ones, and what it does not mention stays. Directive is the
-// operator's and never the worker's to set; Stale ends when a worker speaks.
+// values replace old ones, and what it does not mention stays. Directive and Told
+// are never the worker's to set; Stale ends when a worker speaks.
 func (w WorkerInfo) Merge(now WorkerInfo, t time.Time) WorkerInfo {
-	now.Directive, now.Stale = w.Directive, false
+	now.Directive, now.Told, now.Stale = w.Directive, w.Told, false
 	if now.Hostname == "" {
 		now.Hostname = w.Hostname
 	}

@@ -57,7 +57,29 @@ func ParseUnique(raw json.RawMessage, short bool) (UniquePolicy, error) {
 			return p, err
 		}
 	}
-	return p, p.readPeriod(given, short)
+	if err := p.readPeriod(given, short); err != nil {
+		return p, err
+	}
+	return p, p.agree() // last: a job that was stored before this was asked for still has its policy
+}
+
+// agree is an error where a name within args or meta would not count: jobs that
+// differ in it would be twins (ojs-unique-jobs.md §2.2).
+func (p *UniquePolicy) agree() error {
+	for _, d := range [...]struct {
+		dimension string
+		names     []string
+	}{{"args", p.ArgsKeys}, {"meta", p.MetaKeys}} {
+		if len(d.names) == 0 || slices.Contains(p.Keys, d.dimension) {
+			continue
+		}
+		field := "unique." + d.dimension + "_keys"
+		if p.Key != "" {
+			return invalid(Invalid, field, "does not count beside a unique.key that is a string: leave it out, or write keys in place of key")
+		}
+		return invalid(Invalid, field, "does not count without the dimension %q, so that jobs which differ in it would be taken for the same: add %q to unique.keys", d.dimension, d.dimension)
+	}
+	return nil
 }
 
 // closed cuts an object into its members. Other names than these are Invalid,
@@ -268,7 +290,7 @@ func period(v json.RawMessage, name string, short bool) (d time.Duration, err er
 	case "within":
 		want = `a duration such as "1h30m"`
 		if d, err = time.ParseDuration(s); err == nil {
-			return d.Round(time.Millisecond), nil
+			return ceilMillis(d), nil
 		}
 	case "period_ms":
 		want = "whole milliseconds"
@@ -316,5 +338,5 @@ func shortPeriod(s string) (time.Duration, error) {
 	if err != nil {
 		return -1, nil
 	}
-	return d.Round(time.Millisecond), nil
+	return ceilMillis(d), nil
 }

@@ -3,7 +3,6 @@ package job
 import (
 	"bytes"
 	"encoding/json"
-	"math"
 	"regexp"
 	"strings"
 	"time"
@@ -34,7 +33,7 @@ func (e *Envelope) Validate() error {
 		return err
 	}
 	if e.CustomID != "" {
-		if err := checkCustomID(e.CustomID); err != nil {
+		if err := checkCustomID(e.CustomID, "options.job_id"); err != nil {
 			return err
 		}
 	}
@@ -109,12 +108,17 @@ func (e *Envelope) checkRaw() error {
 		}
 	}
 	for name := range memberNames(e.Extra) {
-		if system[name] || known[name] && name != "scheduled_at" && name != "expires_at" && name != "options" {
+		if system[name] || answered[name] || known[name] && name != "scheduled_at" && name != "expires_at" && name != "options" {
 			return invalid(Invalid, "extra", "holds %q, which has its own field or is the server's", name)
 		}
 	}
 	if options := memberNames(memberOf(e.Extra, "options")); options["job_id"] || options["jobId"] {
 		return invalid(Invalid, "extra", "holds the option job_id, which has its own field, CustomID")
+	}
+	for name, relative := range map[string]time.Duration{"scheduled_at": e.Delay, "expires_at": e.TTL} {
+		if relative > 0 && hasMember(e.Extra, name) {
+			e.Extra = without(e.Extra, name) // it would be shown, and another instant holds
+		}
 	}
 	if e.Deduplication == nil {
 		e.Deduplication = memberOf(e.Extra, "debounce") // its older name, which is given back as it came
@@ -171,6 +175,9 @@ func checkType(s string) error {
 	return nil
 }
 
+// ValidQueue reports whether s can be the name of a queue (ojs-core.md §5.1).
+func ValidQueue(s string) bool { return checkQueue(s) == nil }
+
 func checkQueue(s string) error {
 	ok := s != "" && len(s) <= MaxQueueLen && s[0] != '-' && s[0] != '.'
 	for i := 0; ok && i < len(s); i++ {
@@ -213,7 +220,7 @@ var (
 
 // ParseDuration reads an ISO 8601 duration (ojs-retry.md §4): at least one
 // component, no sign, a fraction only on seconds, a year of 365 and a month of
-// 30 days, at most MaxDuration.
+// 30 days, at most MaxDuration. It is rounded up to whole milliseconds.
 func ParseDuration(s string) (time.Duration, error) {
 	if !isoForm.MatchString(s) || s == "P" || strings.HasSuffix(s, "T") {
 		return 0, Errorf(Invalid, "must be an ISO 8601 duration such as PT30S, got %.60q", s)
@@ -227,7 +234,7 @@ func ParseDuration(s string) (time.Duration, error) {
 	if sec > MaxDuration.Seconds() {
 		return 0, Errorf(Invalid, "must be at most 100 years, got %q", s)
 	}
-	return time.Duration(math.Round(sec*1e3)) * time.Millisecond, nil
+	return time.Duration(sec-d.Seconds)*time.Second + Seconds(d.Seconds), nil
 }
 
 // ParseTime reads an instant as RFC 3339 has it, with a zone, in either case

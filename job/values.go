@@ -97,7 +97,7 @@ func seconds(v json.RawMessage, field string) (time.Duration, error) {
 	if err != nil || f < 0 || f > MaxDuration.Seconds() {
 		return 0, invalid(Invalid, field, "must be a number of seconds from 0 to 100 years, got %s", shown(v))
 	}
-	return time.Duration(f * float64(time.Second)).Truncate(time.Millisecond), nil
+	return Seconds(f), nil
 }
 
 // shown is a value as an error message quotes it.

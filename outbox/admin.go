@@ -21,9 +21,16 @@ type Status struct {
 	Relayed int64 // sent; they stay until their jobs have ended
 	Sent    int64 // sent; they stay for a while
 	Parked  int64 // they can never be jobs, until somebody mends them
+	Strays  []Stray
 	Oldest  time.Time
 	Lag     time.Duration // how long the oldest pending row has waited
 	Relays  []Peer
+}
+
+// Stray is how many rows have a status that is none: no relay ever takes them.
+type Stray struct {
+	Status string
+	Rows   int64
 }
 
 // Peer is a job server that relays the outbox, or has within the last day.
@@ -47,15 +54,18 @@ type Parked struct {
 func Inspect(ctx context.Context, db *sql.DB, d Dialect, now time.Time) (Status, error) {
 	var s Status
 	err := ask(ctx, db, d, func(rows *sql.Rows) error {
-		var status string
+		var text sql.NullString
 		var n, oldest int64
-		if err := rows.Scan(&status, &n, &oldest); err != nil {
+		if err := rows.Scan(&text, &n, &oldest); err != nil {
 			return err
 		}
+		status := text.String
 		into := map[string]*int64{"pending": &s.Pending, "taken": &s.Taken, "relayed": &s.Relayed, "sent": &s.Sent, "parked": &s.Parked}[status]
-		if into != nil {
-			*into = n
+		if into == nil || status == "taken" && d.Take == "" {
+			s.Strays = append(s.Strays, Stray{status, n})
+			return nil
 		}
+		*into = n
 		if status == "pending" && oldest > 0 {
 			s.Oldest = time.UnixMilli(oldest).UTC()
 			s.Lag = max(0, now.Sub(s.Oldest))

@@ -15,15 +15,16 @@ func (r *Relay) open(ctx context.Context) error {
 	if r.conn != nil {
 		return nil
 	}
-	conn, err := r.db.Conn(ctx)
+	conn, replaced, err := r.seat.conn(ctx, r.db, r.d)
 	if err != nil {
+		if r.seat.lost {
+			r.forget() // what comes back may be a copy, of the same identity
+		}
 		return job.Errorf(job.Unavailable, "outbox %s: open the database: %w", r.o.Name, err)
 	}
 	r.conn = conn
-	if r.of == "" {
-		if r.of, err = identity(ctx, conn, r.d); err != nil {
-			return r.failed(ctx, "read the identity of", err)
-		}
+	if err := r.recognize(ctx, replaced); err != nil {
+		return err
 	}
 	if r.d.Changed != "" {
 		if r.changed, err = conn.PrepareContext(ctx, r.d.Changed); err != nil {
@@ -32,6 +33,57 @@ func (r *Relay) open(ctx context.Context) error {
 		r.version = -1 // the first answer is always a change
 	}
 	return r.caution(ctx)
+}
+
+// recognize reads whose outbox it is. What is known of the rows of another one
+// must not be written to this: the error says that all begins anew.
+func (r *Relay) recognize(ctx context.Context, replaced bool) error {
+	if r.of != "" && r.d.Path == "" {
+		return nil
+	}
+	of, err := identity(ctx, r.conn, r.d)
+	if err != nil {
+		return r.failed(ctx, "read the identity of", err)
+	}
+	if replaced || r.of != "" && r.of != of {
+		r.forget()
+		return job.Errorf(job.Unavailable, "outbox %s: the database is another one than before, and is opened anew", r.o.Name)
+	}
+	r.of = of
+	if r.narrow, err = narrow(ctx, r.conn, r.d); err != nil {
+		return r.failed(ctx, "read the encoding of", err)
+	}
+	return nil
+}
+
+// watch looks, once a second, whether a database that is a file is still there.
+func (r *Relay) watch() error {
+	now := r.o.Now()
+	if r.d.Path == "" || now.Before(r.seat.next) && now.After(r.seat.next.Add(-2*seatEvery)) {
+		return nil
+	}
+	r.seat.next = now.Add(seatEvery)
+	if err := r.seat.moved(); err != nil {
+		r.forget()
+		return job.Errorf(job.Unavailable, "outbox %s: %w", r.o.Name, err)
+	}
+	return nil
+}
+
+// forget gives up the connection, and all that is known of a database that is
+// gone: its rows have nothing to do with those of the one that takes its place.
+func (r *Relay) forget() {
+	if r.changed != nil {
+		_ = r.changed.Close() // before its connection
+		r.changed = nil
+	}
+	if r.conn != nil {
+		discard(r.conn)
+		r.conn = nil
+	}
+	r.of, r.settled, r.count, r.swept, r.follows = "", nil, 0, sweep{}, followed{}
+	r.started, r.renewed, r.renewal = false, time.Time{}, time.Time{}
+	r.warned, r.looked = false, time.Time{}
 }
 
 // caution warns once of a database that makes the relay a burden to the app.
@@ -81,7 +133,7 @@ func (r *Relay) failed(ctx context.Context, doing string, err error) error {
 	}
 	if ctx.Err() == nil {
 		if why := Check(ctx, r.db, r.d); why != nil && job.KindOf(why) != job.Unavailable {
-			r.of = "" // a table that is made anew has another identity
+			r.forget() // a table that is made anew has rows with the ids of others
 			return job.Errorf(job.Unavailable, "outbox %s: %w", r.o.Name, why)
 		}
 	}
@@ -129,7 +181,7 @@ func (r *Relay) stumble(err error) time.Duration {
 	t, now := &r.trouble, r.o.Now()
 	if t.tries == 0 {
 		t.since = now
-		r.o.Log.Warn("outbox: the relay has stopped and tries again by itself; no row is lost",
+		r.o.Log.Warn("outbox: the relay has stopped and tries again by itself; it loses no row",
 			"outbox", r.o.Name, "error", err)
 	}
 	r.sayErr(err)

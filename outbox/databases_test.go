@@ -178,7 +178,11 @@ func (w *world) status() outbox.Status {
 // rows is how many rows there are, whatever their status.
 func (w *world) rows() int64 {
 	s := w.status()
-	return s.Pending + s.Taken + s.Relayed + s.Sent + s.Parked
+	n := s.Pending + s.Taken + s.Relayed + s.Sent + s.Parked
+	for _, stray := range s.Strays {
+		n += stray.Rows
+	}
+	return n
 }
 
 // TestRowsBecomeJobs: what commits is a job, once, in the order of the ids, and

@@ -14,7 +14,8 @@ import (
 // order that is given with each statement. Times are milliseconds since 1970.
 //
 // The word {ids} stands for a list of row ids, as in "1,2,3". In Pending the
-// word {skip} stands for conditions on id that begin with AND, or for nothing.
+// word {skip} stands for conditions on id that begin with AND, or for nothing. In
+// Relayed the word {by} stands for the value of answered_by.
 //
 // A statement that says what has become of rows is fenced: it touches only rows
 // that the relay still has. What a relay has is told by its row in the table of
@@ -30,16 +31,25 @@ type Dialect struct {
 	Columns string
 	// Identity returns one text that no other outbox has.
 	Identity string
+	// Path returns the path of the database's file, or an empty text for one in
+	// memory. Empty: the database is no file.
+	Path string
+	// File is that path as the program names it, which may be a link that leads to
+	// another file one day. Empty is what Path returns.
+	File string
+	// Narrow returns a row if the database cannot keep every character. Empty: it can.
+	Narrow string
 	// Audit are questions about the rest: each returns a row per thing that is
 	// missing, one text that says what and how to mend it. Check asks them in turn.
 	Audit []string
 
 	Insert  string // job_id or NULL, job_type, job_args, job_options
-	Pending string // now, limit; returns id, job_id, job_type, job_args, job_options, created_at, attempts by id
+	Pending string // now, limit; returns id, job_id, job_type, job_args, job_options, created_at, attempts, 1 if it was sent before or 0, by id
 	Done    string // owner; the rows have become jobs and go
 	Sent    string // now, tries to add to attempts, owner; the same, but they stay for a while
-	Relayed string // now, tries, owner; the rows stay until their jobs have ended
+	Relayed string // now, tries, owner; the rows stay until the jobs that answer for them have ended
 	Ended   string // owner; relayed rows whose jobs have ended go
+	Again   string // owner; relayed rows whose jobs are lost are pending again
 	Parked  string // reason, tries, owner
 	Later   string // next_try_at, reason, tries, owner
 	Kept    string // above this id, limit; returns id, status, sent_at or 0, by id
@@ -62,12 +72,21 @@ type Dialect struct {
 
 	Renew string // owner, mode, length in ms: the owner lives that much longer
 	Leave string // owner: it has stopped
-	Count string // number of rows, owner: it has sent so many more
+	Count string // number of rows, epoch, Seq, owner: it has sent so many more, to its disk in that epoch up to that event
 	Dead  string // owner; returns the owners, others than it, whose time is over and whose rows are not free yet
+	// Holder returns the next owner above that one in the order of its texts that
+	// has rows, and 1 if it is in the table of relays and not buried there, else 0:
+	// owner, or an empty text. Empty: nobody looks for owners without a lease.
+	Holder string
+	// Adopt gives an owner without a lease one that runs out, and changes no other:
+	// owner, length in ms. Where one relay works at a time it has run out already.
+	Adopt string
 	Free  string // a dead owner; some of its rows are pending again
 	Bury  string // a dead owner; it has no rows any more
-	Held  string // owner, above this id, limit; returns id, job_id or NULL, created_at of its relayed rows, by id
-	Peers string // since; returns owner, mode, sent, seen_at of those that were seen since
+	Held  string // owner, above this id, limit; returns id, job_id or NULL, created_at, answered_by or NULL of its relayed rows, by id
+	// Reached returns the epoch, or an empty text, and the Seq that Count has noted: owner.
+	Reached string
+	Peers   string // since; returns owner, mode, sent, seen_at of those that were seen since
 
 	Stats   string // returns status, number, the least created_at
 	List    string // above this id, limit; returns id, job_type, attempts, created_at, error or NULL of parked rows, by id

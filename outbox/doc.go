@@ -19,6 +19,12 @@
 // stores an id once, so a resend adds nothing, and it does not matter how many
 // relays there are.
 //
+// With [OnComplete] a row stays until the job that answers for it has ended: its
+// own, or one that was there already under one of its keys. Before rows are marked
+// the outbox is told in which epoch of the job server's disk they were stored, so
+// that an older copy of that disk is known when it is put back, and what it does
+// not have is sent again.
+//
 // A row that can never be a job is parked: its status becomes 'parked', its
 // error says why, and the rows behind it flow. Parked rows stay until somebody
 // mends or deletes them; setting status to 'pending' sends a row again. When

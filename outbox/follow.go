@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"context"
-	"database/sql"
 	"encoding/hex"
 	"slices"
 	"strings"
@@ -18,12 +17,13 @@ type Follower interface {
 	Job(ctx context.Context, id job.ID) (*job.Job, error)
 }
 
-// followed are the rows whose jobs have not ended, by the job's id: 40 bytes for
-// each, as there may be a million of them.
+// followed are the rows whose jobs have not ended, by the job that answers for
+// them: 40 bytes for each, as there may be a million of them.
 type followed struct {
 	rows   map[[16]byte]int64
-	cursor int64     // Seq of the last event that was heard
-	at     time.Time // when it was last asked for more
+	more   map[[16]byte][]int64 // the other rows of jobs that answer for several
+	cursor int64                // Seq of the last event that was heard
+	at     time.Time            // when it was last asked for more
 }
 
 const (
@@ -39,68 +39,35 @@ func key(id job.ID) (k [16]byte) {
 	return k
 }
 
-// watch begins to follow the job of a row. told is the Seq of an event of the
-// job before its end.
+// watch begins to follow the job that answers for a row. told is the Seq of an
+// event before the job's end.
 func (f *followed) watch(id job.ID, row, told int64) {
 	if f.rows == nil {
-		f.rows = map[[16]byte]int64{}
+		f.rows, f.more = map[[16]byte]int64{}, map[[16]byte][]int64{}
 	}
 	if len(f.rows) == 0 {
 		f.cursor = told
 	}
-	f.cursor = min(f.cursor, told)
-	f.rows[key(id)] = row
-}
-
-// reload follows the jobs of the rows that this owner has relayed before: those
-// that have ended, or are gone from the store after they had, are let go.
-func (r *Relay) reload(ctx context.Context) error {
-	r.follows = followed{}
-	if r.o.Release != OnComplete {
-		return nil
-	}
-	for after := int64(0); ; {
-		var page []row
-		err := r.each(ctx, func(rows *sql.Rows) (bool, error) {
-			var b row
-			var id sql.NullString
-			err := rows.Scan(&b.id, &id, &b.created)
-			b.jobID, page = id.String, append(page, b)
-			return true, err
-		}, r.d.Held, r.o.Owner, after, followPage)
-		if err != nil {
-			return r.failed(ctx, "read the relayed rows of", err)
-		}
-		for _, b := range page {
-			if err := r.rejoin(ctx, b); err != nil {
-				return err
-			}
-			after = b.id
-		}
-		if err := r.live(ctx); err != nil {
-			return err
-		}
-		if len(page) < followPage {
-			return nil
-		}
+	k := key(id)
+	switch first, known := f.rows[k]; {
+	case !known: // else its end is still to be heard
+		f.rows[k] = row
+		f.cursor = min(f.cursor, told)
+	case first != row:
+		f.more[k] = append(f.more[k], row)
 	}
 }
 
-func (r *Relay) rejoin(ctx context.Context, b row) error {
-	id := job.ID(b.jobID)
-	if id == "" {
-		id = deriveID(r.of, b.id, b.created)
-	}
-	j, err := r.follower.Job(ctx, id)
-	switch {
-	case err != nil && job.KindOf(err) == job.NotFound, err == nil && j.State.Terminal():
-		r.settle(b, fate{verb: ended})
+// take ends to follow a job, and returns its rows.
+func (f *followed) take(k [16]byte) []int64 {
+	first, known := f.rows[k]
+	if !known {
 		return nil
-	case err != nil:
-		return err
 	}
-	r.follows.watch(id, b.id, j.Told)
-	return nil
+	rows := append(f.more[k], first)
+	delete(f.rows, k)
+	delete(f.more, k)
+	return rows
 }
 
 // follow hears which jobs have ended, and lets their rows go.
@@ -118,9 +85,10 @@ func (r *Relay) follow(ctx context.Context) error {
 			return err
 		}
 		for _, e := range es {
-			if id, ok := f.rows[key(e.JobID)]; ok && slices.Contains(endings, e.Type) {
-				delete(f.rows, key(e.JobID))
-				r.settle(row{id: id}, fate{verb: ended})
+			if slices.Contains(endings, e.Type) {
+				for _, id := range f.take(key(e.JobID)) {
+					r.settle(row{id: id}, fate{verb: ended})
+				}
 			}
 			f.cursor = e.Seq
 		}

@@ -18,8 +18,9 @@ type Release string
 const (
 	// OnRelay: as soon as the job server has the job on its disk.
 	OnRelay Release = "on_relay"
-	// OnComplete: when the job has ended. A job server whose disk is lost stops to
-	// renew its lease, and another takes its rows under the same job ids.
+	// OnComplete: when the job has ended, or another that answers for the row. A job
+	// server whose disk is lost stops to renew its lease, and another takes its rows
+	// under the same job ids.
 	OnComplete Release = "on_complete"
 )
 
@@ -29,6 +30,9 @@ func (r *Relay) shared() bool { return r.d.Take != "" }
 // lease makes sure that the relay may work, and says so. It renews its place
 // after a third of the lease, and then looks after those that have died.
 func (r *Relay) lease(ctx context.Context) (bool, error) {
+	if err := r.watch(); err != nil {
+		return false, err
+	}
 	now := r.o.Now()
 	if now.Before(r.renewal) {
 		return !r.standby, nil
@@ -156,6 +160,9 @@ func (r *Relay) resume(ctx context.Context) error {
 
 // inherit frees the rows of owners that have died.
 func (r *Relay) inherit(ctx context.Context) error {
+	if err := r.adopt(ctx); err != nil {
+		return err
+	}
 	dead, err := texts(ctx, r, r.d.Dead, r.o.Owner)
 	if err != nil {
 		return err
@@ -182,6 +189,31 @@ func (r *Relay) inherit(ctx context.Context) error {
 			r.o.Log.Warn("outbox: a job server has not renewed its lease; its rows are sent again under the same job ids",
 				"outbox", r.o.Name, "owner", owner, "rows", freed)
 		}
+	}
+	return nil
+}
+
+// adopt gives owners that have rows and no lease one that runs out: rows that
+// nobody frees would wait for ever. One that lives renews it.
+func (r *Relay) adopt(ctx context.Context) error {
+	for after := ""; r.d.Holder != ""; {
+		owner, leased := "", int64(0)
+		err := r.each(ctx, func(rows *sql.Rows) (bool, error) { return true, rows.Scan(&owner, &leased) }, r.d.Holder, after)
+		if err != nil {
+			return r.failed(ctx, "look for owners in", err)
+		}
+		if owner == "" {
+			return nil
+		}
+		after = owner
+		if leased != 0 || owner == r.o.Owner {
+			continue
+		}
+		if _, err := r.change(ctx, "note a relay that is gone in", r.d.Adopt, owner, r.o.Lease.Milliseconds()); err != nil {
+			return err
+		}
+		r.o.Log.Warn("outbox: rows belong to a job server that is not in the table of relays; they are sent again under the same job ids unless it comes back",
+			"outbox", r.o.Name, "owner", owner)
 	}
 	return nil
 }
@@ -253,6 +285,7 @@ func (r *Relay) take(ctx context.Context) ([]row, error) {
 	defer tx.Rollback() // after Commit it does nothing
 	if r.d.Ordered != "" {
 		if _, err := tx.ExecContext(ctx, r.d.Ordered); err != nil {
+			_ = tx.Rollback() // it holds the connection, which could not be closed
 			return nil, r.failed(ctx, "prepare to read", err)
 		}
 	}
@@ -268,6 +301,7 @@ func (r *Relay) take(ctx context.Context) ([]row, error) {
 		err = tx.Commit()
 	}
 	if err != nil {
+		_ = tx.Rollback()
 		return nil, r.failed(ctx, "take rows of", err)
 	}
 	r.lull, r.more = len(batch) == 0, full

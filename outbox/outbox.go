@@ -66,7 +66,7 @@ func newRow(e job.Envelope) (row, error) {
 		}
 		e.ID = job.ID(id.String())
 	}
-	r := row{jobID: string(e.ID), typ: e.Type, args: e.Args, options: appendOptions(nil, e)}
+	r := row{jobID: string(e.ID), typ: e.Type, args: e.Args, options: e.AppendOptions(nil)}
 	_, err := r.envelope("")
 	return r, err
 }

@@ -39,6 +39,10 @@ type RelayOptions struct {
 	Owner string
 	// Fresh says that the disk of the job server is new.
 	Fresh bool
+	// Lineage is how that disk has come to be what it is. By it the relay finds an
+	// older copy that was put back. Without it a row whose job the job server does
+	// not know at a start is sent again, also if the job has ended long ago.
+	Lineage job.Lineage
 	// Log takes what an operator should know. Nil is slog.Default.
 	Log *slog.Logger
 	// Now is the clock of sent_at and next_try_at, which any goroutine may ask. Nil
@@ -95,9 +99,11 @@ type Relay struct {
 
 	mu      sync.Mutex // one turn at a time; guards all below
 	conn    *sql.Conn  // nil until it is needed, and after an error
+	seat    seat       // where conn's file is
 	changed *sql.Stmt  // nil where the dialect has none
 	version int64      // the last answer of changed
 	of      string     // identity of the outbox, once read
+	narrow  bool       // the database does not keep every character
 	warned  bool       // Caution has been looked at
 	settled []fate     // rows whose fate is known and not yet written
 	oldest  time.Time  // when the first of settled came
@@ -114,8 +120,10 @@ type Relay struct {
 	renewal     time.Time // when it is looked at again
 	lull        bool      // there was nothing to take
 	count       int64     // rows sent and not yet counted in the table of relays
+	upto        int64     // Seq of an event of the job server behind all that was sent
 	follows     followed
 	warnedPeers bool
+	warnedOf    map[string]time.Time // when an option that nobody knows was last told
 }
 
 // NewRelay returns a relay from the outbox in db to a job server: a client, a
@@ -271,6 +279,7 @@ func (r *Relay) Step(ctx context.Context) (n int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	defer r.drop()
+	r.seat.next = time.Time{}
 	if mine, err := r.lease(ctx); err != nil || !mine {
 		return 0, err
 	}

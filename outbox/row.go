@@ -5,8 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
-	"strconv"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -22,6 +20,16 @@ type row struct {
 	options  []byte
 	created  int64 // milliseconds since 1970
 	attempts int64
+	again    bool   // it was marked as sent before, and somebody has set it back
+	by       string // of a relayed row: the job that answers for it; empty: its own
+}
+
+// job is the id of the row's own job; of is the identity of its outbox.
+func (r row) job(of string) job.ID {
+	if r.jobID != "" {
+		return job.ID(r.jobID)
+	}
+	return deriveID(of, r.id, r.created)
 }
 
 func (r row) size() int { return len(r.jobID) + len(r.typ) + len(r.args) + len(r.options) }
@@ -32,12 +40,8 @@ func (r row) envelope(of string) (job.Envelope, error) {
 	if err := r.check(); err != nil {
 		return job.Envelope{}, err
 	}
-	id := r.jobID
-	if id == "" {
-		id = string(deriveID(of, r.id, r.created))
-	}
 	b := make([]byte, 0, r.size()+96)
-	b = job.AppendString(append(b, `{"id":`...), id)
+	b = job.AppendString(append(b, `{"id":`...), string(r.job(of)))
 	b = job.AppendString(append(b, `,"type":`...), r.typ)
 	b = append(append(b, `,"args":`...), r.args...)
 	if options := bytes.TrimSpace(r.options); len(options) > 0 {
@@ -105,101 +109,4 @@ func deriveID(of string, row, created int64) job.ID {
 	id[6] = id[6]&0x0f | 0x70
 	id[8] = id[8]&0x3f | 0x80
 	return job.ID(id.String())
-}
-
-// appendOptions writes all of e but its id, type and args, as the members of a
-// flat envelope: only there are unknown members and short durations of a retry
-// policy read as they were. {} is an envelope without options.
-func appendOptions(dst []byte, e job.Envelope) []byte {
-	o := options{b: append(dst, `{"specversion":"`+job.SpecVersion+`"`...), given: map[string]bool{}}
-	extra := names(e.Extra)
-	if e.Queue != "" && e.Queue != job.DefaultQueue {
-		o.raw("queue", job.AppendString(nil, e.Queue))
-	}
-	o.int("priority", int64(e.Priority))
-	o.ms("timeout_ms", e.Timeout)
-	if !extra["visibility_timeout"] && !extra["visibility_timeout_ms"] {
-		o.ms("visibility_timeout_ms", e.Visibility)
-	}
-	o.instant("scheduled_at", e.ScheduledAt, "delay_ms", e.Delay, extra)
-	o.instant("expires_at", e.ExpiresAt, "ttl_ms", e.TTL, extra)
-	if e.Hold {
-		o.raw("pending", []byte("true"))
-	}
-	o.raw("meta", e.Meta)
-	o.raw("retry", e.Retry)
-	o.raw("unique", e.Unique)
-	o.raw("deduplication", e.Deduplication)
-	o.customID(e)
-	if len(e.Extra) > 0 {
-		_ = job.Members(e.Extra, func(name string, v json.RawMessage) error { // Validate has passed it
-			o.raw(name, v)
-			return nil
-		})
-	}
-	if len(o.given) == 0 {
-		return append(dst, `{}`...)
-	}
-	return append(o.b, '}')
-}
-
-func names(obj []byte) map[string]bool {
-	set := map[string]bool{}
-	if len(obj) > 0 {
-		_ = job.Members(obj, func(name string, _ json.RawMessage) error { // Validate has passed it
-			set[name] = true
-			return nil
-		})
-	}
-	return set
-}
-
-// options is a JSON object that is being written. The first to give a name wins.
-type options struct {
-	b     []byte
-	given map[string]bool
-}
-
-func (o *options) raw(name string, v []byte) {
-	if v == nil || o.given[name] {
-		return
-	}
-	o.given[name] = true
-	o.b = append(job.AppendString(append(o.b, ','), name), ':')
-	o.b = append(o.b, v...)
-}
-
-func (o *options) int(name string, v int64) {
-	if v != 0 {
-		o.raw(name, strconv.AppendInt(nil, v, 10))
-	}
-}
-
-func (o *options) ms(name string, d time.Duration) { o.int(name, d.Milliseconds()) }
-
-// customID writes the custom id, which has its place among the options that Extra may hold.
-func (o *options) customID(e job.Envelope) {
-	if e.CustomID == "" {
-		return
-	}
-	b := job.AppendString([]byte(`{"job_id":`), e.CustomID)
-	_ = job.Members(e.Extra, func(name string, v json.RawMessage) error { // Validate has passed it
-		if name == "options" && len(v) > 2 {
-			b = append(append(b, ','), v[1:len(v)-1]...)
-		}
-		return nil
-	})
-	o.raw("options", append(b, '}'))
-}
-
-// instant writes a time, or the time from the hand-over that counts instead. A
-// time that Extra holds in the client's spelling is written from there.
-func (o *options) instant(name string, at time.Time, relative string, d time.Duration, extra map[string]bool) {
-	switch {
-	case d > 0:
-		o.ms(relative, d)
-		o.given[name] = true // an instant beside it would win
-	case !at.IsZero() && !extra[name]:
-		o.raw(name, job.AppendString(nil, job.FormatTime(at)))
-	}
 }

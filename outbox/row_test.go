@@ -107,7 +107,8 @@ func sorted(t *testing.T, obj []byte) []byte {
 }
 
 func TestAnEnvelopeWithoutOptionsHasNone(t *testing.T) {
-	if got := string(appendOptions(nil, job.Envelope{Type: "a", Args: json.RawMessage(`[]`), Queue: "default"})); got != `{}` {
+	e := job.Envelope{Type: "a", Args: json.RawMessage(`[]`), Queue: "default"}
+	if got := string(e.AppendOptions(nil)); got != `{}` {
 		t.Errorf("got %s, want {}", got)
 	}
 }

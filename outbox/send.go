@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -89,7 +91,7 @@ func (r *Relay) read(ctx context.Context, from rowser, query string) (batch []ro
 	err = eachOf(ctx, from, func(rows *sql.Rows) (bool, error) {
 		var b row
 		var jobID, typ sql.NullString
-		err := rows.Scan(&b.id, &jobID, &typ, &b.args, &b.options, &b.created, &b.attempts)
+		err := rows.Scan(&b.id, &jobID, &typ, &b.args, &b.options, &b.created, &b.attempts, &b.again)
 		b.jobID, b.typ = jobID.String, typ.String
 		batch, size = append(batch, b), size+b.size()
 		return size < maxBytes, err
@@ -97,45 +99,72 @@ func (r *Relay) read(ctx context.Context, from rowser, query string) (batch []ro
 	return batch, len(batch) == r.o.Batch || size >= maxBytes, err
 }
 
-// push hands letters over in one call. Those that the job server refuses for
-// what they are get their fate alone, and the rest is handed over again.
+// push hands letters over, in one call if none of them is refused. One that is
+// gets its fate alone, after what stands before it was taken; what follows goes
+// in short calls while refusals are near, so that a batch full of them is handed
+// over some three times, and not once for each.
 func (r *Relay) push(ctx context.Context, letters []letter) error {
-	for len(letters) > 0 {
-		es := make([]job.Envelope, len(letters))
-		for i, l := range letters {
-			es[i] = l.job
-		}
-		receipts, err := r.enqueue(ctx, es)
+	for size := len(letters); len(letters) > 0; {
+		part := letters[:min(size, len(letters))]
+		receipts, err := r.enqueue(ctx, part)
 		if err == nil {
-			r.sent(letters, receipts)
-			return nil
-		}
-		i, named := culprit(err, len(letters))
-		refused := hopeless[job.KindOf(err)]
-		switch {
-		case named && refused:
-			r.park(letters[i].row, err)
-		case named && job.KindOf(err) != job.Unavailable:
-			r.putOff(letters[i].row, err)
-		case refused: // one of them, and the answer does not say which
-			half := len(letters) / 2
-			if err := r.push(ctx, letters[:half]); err != nil {
-				return err
-			}
-			letters = letters[half:]
+			r.sent(r.unchanged(part, receipts))
+			letters, size = letters[len(part):], 2*len(part)
 			continue
-		default:
-			return r.halted(ctx, letters[0].row, err)
 		}
-		letters = append(letters[:i:i], letters[i+1:]...)
+		i, named := culprit(err, len(part))
+		settle := r.alone(err, named, len(part))
+		if settle == nil {
+			if !hopeless[job.KindOf(err)] {
+				return r.halted(ctx, part[0].row, err)
+			}
+			i = len(part) / 2 // one of them, and the answer does not say which
+		}
+		if err := r.push(ctx, part[:i]); err != nil {
+			return err
+		}
+		if settle != nil {
+			settle(part[i].row, err)
+			i++
+		}
+		letters, size = letters[i:], max(2*i, fewLetters)
+	}
+	return nil
+}
+
+// fewLetters is how many letters go on together behind one that was refused at once.
+const fewLetters = 8
+
+// alone is what becomes of the one letter that an answer to n of them is about;
+// nil if it is about no letter alone.
+func (r *Relay) alone(err error, named bool, n int) func(row, error) {
+	refused, foreign := hopeless[job.KindOf(err)], errors.Is(err, job.ErrForeign)
+	switch {
+	case foreign && refused && n == 1: // a proxy's limit, which is no word about the row
+		return r.putOff
+	case named && refused && !foreign:
+		return r.park
+	case named && job.KindOf(err) != job.Unavailable:
+		return r.putOff
 	}
 	return nil
 }
 
 // enqueue hands jobs over, and keeps the lease while the job server takes its
 // time: a relay that waits for it lives, and its rows are not for others.
-func (r *Relay) enqueue(ctx context.Context, es []job.Envelope) ([]job.Receipt, error) {
+// What panics there is the failure of this call and not the end of the relay.
+func (r *Relay) enqueue(ctx context.Context, letters []letter) (receipts []job.Receipt, err error) {
+	es := make([]job.Envelope, len(letters))
+	for i, l := range letters {
+		es[i] = l.job
+	}
 	defer r.stayAlive(ctx)()
+	defer func() {
+		if p := recover(); p != nil {
+			r.o.Log.Error("outbox: the job server panicked", "outbox", r.o.Name, "panic", p, "stack", string(debug.Stack()))
+			err = job.Errorf(job.Internal, "the job server panicked: %v", p)
+		}
+	}()
 	return r.to.Enqueue(ctx, es...)
 }
 
@@ -168,37 +197,77 @@ func culprit(err error, n int) (int, bool) {
 	return i, i >= 0 && i < n
 }
 
+// unchanged leaves out the letters of rows that were sent before, and had other
+// options then: the job server keeps the job as it was, so nobody would hear of
+// what was changed.
+func (r *Relay) unchanged(letters []letter, receipts []job.Receipt) ([]letter, []job.Receipt) {
+	if len(receipts) != len(letters) || !slices.ContainsFunc(letters, func(l letter) bool { return l.row.again }) {
+		return letters, receipts
+	}
+	var same []letter
+	var theirs []job.Receipt
+	for i, l := range letters {
+		j := receipts[i].Job
+		if l.row.again && receipts[i].Existing && j != nil && j.ID == l.job.ID && !l.job.SameOptions(j) {
+			r.park(l.row, job.Errorf(job.Duplicate, "job %s was made of this row before, with other options, and is not changed; set them back, or write a new row", j.ID))
+			continue
+		}
+		same, theirs = append(same, l), append(theirs, receipts[i])
+	}
+	return same, theirs
+}
+
 // sent notes that the job server has the letters.
 func (r *Relay) sent(letters []letter, receipts []job.Receipt) {
-	at := r.o.Now()
+	at, before := r.o.Now(), r.upto
 	told := make([]Relayed, 0, len(letters))
 	for i, l := range letters {
 		f := fate{verb: sent, tries: r.trouble.refused + 1}
-		if r.o.Release == OnComplete && !r.watches(l, receipts, i) {
-			f.verb = done
+		j, existing := (*job.Job)(nil), false
+		if i < len(receipts) {
+			j, existing = receipts[i].Job, receipts[i].Existing
+		}
+		if j != nil {
+			r.upto = max(r.upto, j.Told)
+		}
+		if r.o.Release == OnComplete {
+			r.keep(l, j, before, &f)
 		}
 		r.settle(l.row, f)
+		r.warn(l)
 		r.count++
-		told = append(told, Relayed{Row: l.row.id, Job: l.job.ID, Written: time.UnixMilli(l.row.created), At: at,
-			Existing: i < len(receipts) && receipts[i].Existing})
+		told = append(told, Relayed{Row: l.row.id, Job: l.job.ID, Written: time.UnixMilli(l.row.created), At: at, Existing: existing})
 	}
 	if r.o.OnRelay != nil {
-		r.o.OnRelay(told)
+		r.observe(told)
 	}
 }
 
-// watches follows the job of a letter, unless nothing of it is still to come: it
-// has ended already, or another job answers for it.
-func (r *Relay) watches(l letter, receipts []job.Receipt, i int) bool {
-	if i >= len(receipts) || receipts[i].Job == nil {
-		return false
+// observe tells the observer, whose panic is its own affair.
+func (r *Relay) observe(told []Relayed) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.o.Log.Error("outbox: OnRelay panicked; the rows are relayed all the same", "outbox", r.o.Name, "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
+	r.o.OnRelay(told)
+}
+
+// keep follows the job that answers for a letter, its own or another. If that
+// has ended nothing is still to come, and nothing keeps the row. before is the
+// Seq of an event before the letter was sent.
+func (r *Relay) keep(l letter, j *job.Job, before int64, f *fate) {
+	switch {
+	case j == nil: // who answers is not told
+		r.follows.watch(l.job.ID, l.row.id, before)
+		return
+	case j.State.Terminal():
+		f.verb = done
+		return
+	case j.ID != l.job.ID:
+		f.by = key(j.ID)
 	}
-	j := receipts[i].Job
-	if j.ID != l.job.ID || j.State.Terminal() {
-		return false
-	}
-	r.follows.watch(j.ID, l.row.id, j.Told)
-	return true
+	r.follows.watch(j.ID, l.row.id, max(j.Told, before))
 }
 
 // park notes that a row can never be a job.
@@ -227,7 +296,7 @@ func (r *Relay) halted(ctx context.Context, head row, err error) error {
 	}
 	if r.trouble.refused == 0 {
 		f := fate{row: head.id, verb: putOff, reason: legible(fmt.Errorf("the job server does not take jobs, this is tried again: %w", err))}
-		_ = r.write(ctx, f, idsOf([]fate{f})) // it is for people only; a database that is gone shows soon enough
+		_ = r.write(ctx, []fate{f}) // it is for people only; a database that is gone shows soon enough
 	}
 	r.trouble.refused++
 	return &job.Error{Kind: job.KindOf(err), Err: err,

@@ -30,7 +30,7 @@ func (r *Relay) sweep(ctx context.Context, now time.Time) error {
 	if now.Sub(s.began) >= max(r.o.Keep, time.Minute) {
 		s.began, s.after = now, 0
 	}
-	old, done, err := r.old(ctx, now.Add(-max(r.o.Keep, 0)).UnixMilli())
+	old, done, err := r.old(ctx, now)
 	if err != nil {
 		return err
 	}
@@ -48,9 +48,9 @@ func (r *Relay) sweep(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// old are the next rows that were sent before a time, and whether there are no more.
-func (r *Relay) old(ctx context.Context, before int64) (old []fate, done bool, err error) {
-	n := 0
+// old are the next rows that were kept long enough, and whether there are no more.
+func (r *Relay) old(ctx context.Context, now time.Time) (old []fate, done bool, err error) {
+	n, before := 0, now.Add(-max(r.o.Keep, 0)).UnixMilli()
 	err = r.each(ctx, func(rows *sql.Rows) (bool, error) {
 		var id, at int64
 		var status string
@@ -58,10 +58,12 @@ func (r *Relay) old(ctx context.Context, before int64) (old []fate, done bool, e
 			return false, err
 		}
 		if status == "sent" {
-			if at > before {
+			switch {
+			case at <= before:
+				old = append(old, fate{row: id})
+			case at <= now.UnixMilli(): // a time to come tells nothing of the rows behind
 				return false, nil
 			}
-			old = append(old, fate{row: id})
 		}
 		r.swept.after, n = id, n+1
 		return true, nil

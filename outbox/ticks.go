@@ -23,6 +23,9 @@ type Ticks struct {
 
 	mu   sync.Mutex
 	next time.Time // nothing is trimmed before; guarded by mu
+
+	sitting sync.Mutex
+	seat    seat // where the file of the connections is; guarded by sitting
 }
 
 // NewTicks returns the ticks of the outbox in db. It touches nothing. The
@@ -132,7 +135,7 @@ func (t *Ticks) again(err error) bool {
 // transaction decides a batch. Its connection is given up after an error, and
 // what it has not committed with it.
 func (t *Ticks) transaction(ctx context.Context, batch []claim, live func(job.ID) (bool, error)) (err error) {
-	conn, err := t.db.Conn(ctx)
+	conn, err := t.conn(ctx)
 	if err != nil {
 		return err
 	}
@@ -142,6 +145,9 @@ func (t *Ticks) transaction(ctx context.Context, batch []claim, live func(job.ID
 		}
 		_ = conn.Close() // it goes back, or is gone
 	}()
+	if batch, err = t.keepable(ctx, conn, batch); err != nil {
+		return err
+	}
 	if err := script(ctx, conn, t.d.TickBegin); err != nil {
 		return err
 	}
@@ -151,6 +157,15 @@ func (t *Ticks) transaction(ctx context.Context, batch []claim, live func(job.ID
 		}
 	}
 	return script(ctx, conn, t.d.TickEnd)
+}
+
+// conn is a connection to the outbox as it is now: a tick that is written to a
+// file that is gone is a job that never comes.
+func (t *Ticks) conn(ctx context.Context) (*sql.Conn, error) {
+	t.sitting.Lock()
+	defer t.sitting.Unlock()
+	conn, _, err := t.seat.conn(ctx, t.db, t.d)
+	return conn, err
 }
 
 func script(ctx context.Context, conn *sql.Conn, stmts string) error {

@@ -72,21 +72,26 @@ var bads = []badBodies{
 		`"expires_at":7`, `"expires_at":"2026-03-15"`, `"expires_at":"2026-03-15T09:30:00"`, `"expires_at":"+P1"`, `"ttl_ms":-1`, `"ttl_ms":"1"`, `"enqueue_ttl":-1`, `"enqueue_ttl":"x"`, `"options":{"expires_at":"never"}`,
 		`"pending":1`, `"pending":"true"`, `"pending":{}`, `"options":{"pending":"no"}`, `"options":{"pending":true,"pending":false}`,
 		`"tags":"x"`, `"tags":[1]`, `"tags":{}`, `"tags":["a",["b"]]`, `"options":{"tags":7}`,
+		`"scheduled_at":"2036-03-15T09:30:00Z","delay_ms":5`, `"delay":1,"delay_until":"PT2S"`, `"expires_at":"2036-03-15T09:30:00Z","ttl_ms":5`, `"ttl_ms":1,"enqueue_ttl":1`,
+		`"max_attempts":-1`, `"max_attempts":"3"`, `"max_attempts":7,"retry":{"max_attempts":2}`, `"retry":{},"retry_policy":{}`, `"custom_job_id":""`, `"custom_job_id":7`,
+		`"custom_job_id":"a","job_id":"b"`, `"options":{"job_id":"a","jobId":"b"}`,
 		`"schema":7`, `"schema":""`, `"schema":"no-scheme"`, `"schema":":x"`, `"schema":"urn:a b"`,
 	}},
 	{"PUSH retry", "/ojs/v1/jobs", inside(`{"type":"a.b","args":[],"retry":`, `}`), []string{
 		`7`, `"3"`, `true`, `[]`, `{"max_attempts":-1e3}`, `{"max_attempts":2147483648}`, `{"max_attempts":1e400}`, `{"max_attempts":true}`, `{"max_attempts":[]}`, `{"maxAttempts":-1}`,
 		`{"initial_interval":1}`, `{"initial_interval":null}`, `{"initial_interval":""}`, `{"initial_interval":"P1.5D"}`, `{"initial_interval":"PT1S "}`, `{"initial_interval":"pt1s"}`, `{"initial_interval":"PT1H1H"}`,
-		`{"initial_interval":"PT1M1H"}`, `{"initial_interval":"PT-1S"}`, `{"initial_interval":"P1Y","max_interval":"P101Y"}`, `{"initial_interval":"PT0.0001S"}`, `{"initial_interval":"PT1\u0000S"}`, `{"initialInterval":"1s"}`,
+		`{"initial_interval":"PT1M1H"}`, `{"initial_interval":"PT-1S"}`, `{"initial_interval":"P1Y","max_interval":"P101Y"}`, `{"initial_interval":"PT1\u0000S"}`, `{"initialInterval":"1s"}`,
 		`{"initial_interval_ms":-1}`, `{"initial_interval_ms":1.5}`, `{"initial_interval_ms":"1"}`, `{"initial_interval_ms":9223372036854775808}`, `{"base_delay_ms":0}`,
 		`{"backoff_coefficient":0}`, `{"backoff_coefficient":-2}`, `{"backoff_coefficient":0.9999999}`, `{"backoff_coefficient":1e400}`, `{"backoff_coefficient":true}`, `{"backoff_coefficient":null}`, `{"backoffCoefficient":"2"}`,
 		`{"max_interval":"PT0S"}`, `{"max_interval":null}`, `{"max_interval":-1}`, `{"max_interval_ms":999}`, `{"max_interval_ms":1e400}`, `{"maxInterval":"x"}`, `{"initial_interval":"PT5M0.001S"}`,
 		`{"jitter":null}`, `{"jitter":0.5}`, `{"jitter":[]}`, `{"non_retryable_errors":null}`, `{"non_retryable_errors":{}}`, `{"non_retryable_errors":["a",null]}`, `{"non_retryable_errors":[["a"]]}`, `{"nonRetryableErrors":"a"}`,
 		`{"on_exhaustion":null}`, `{"on_exhaustion":true}`, `{"on_exhaustion":"DISCARD"}`, `{"on_exhaustion":"discard\u0000"}`, `{"onExhaustion":"keep"}`,
 		`{"backoff_strategy":"Exponential"}`, `{"backoff_type":7}`, `{"strategy":null}`, `{"backoff":{}}`, `{"retries":3}`, `{"":1}`, `{"\ud800":1}`, `{"jitter":true,"jitter":true}`,
+		`{"max_attempts":1,"maxAttempts":1}`, `{"initial_interval":"PT1S","initial_interval_ms":1000}`, `{"max_interval":"PT9M","maxInterval":"PT9M"}`, `{"backoff_coefficient":2,"backoffCoefficient":2}`,
+		`{"non_retryable_errors":[],"nonRetryableErrors":[]}`, `{"on_exhaustion":"discard","onExhaustion":"discard"}`, `{"backoff_strategy":"linear","strategy":"linear"}`,
 	}},
 	{"PUSH options", "/ojs/v1/jobs", inside(`{"type":"a.b","args":[],"specversion":"1.0.0-rc.1","options":{`, `}}`), []string{
-		`"retry":{"initial_interval":"1s"}`, `"retry":7`, `"retry_policy":"x"`, `"max_attempts":-1`, `"max_attempts":"3"`, `"max_attempts":1.5`, `"queue":"a","priority":"x"`,
+		`"retry":{"initial_interval":"1s"}`, `"retry":7`, `"retry_policy":"x"`, `"max_attempts":-1`, `"max_attempts":"3"`, `"max_attempts":1.5`, `"queue":"a","priority":"x"`, `"max_attempts":1,"retry":{"max_attempts":2}`,
 	}},
 	{"BATCH", "/ojs/v1/jobs/batch", as, []string{
 		"\x00", `{"jobs":7}`, `{"jobs":"[]"}`, `{"jobs":[null]}`, `{"jobs":[[]]}`, `{"jobs":[{}]}`, `{"jobs":[],"jobs":[]}`, `{"Jobs":[{"type":"a.b","args":[]}]}`,
@@ -107,9 +112,13 @@ var bads = []badBodies{
 	{"FAIL", "/ojs/v1/workers/nack", as, []string{
 		``, `null`, `{"job_id":7,"error":{"message":"x"}}`, `{` + unknown + `}`, `{` + unknown + `,"error":[]}`, `{` + unknown + `,"error":7}`, `{` + unknown + `,"error":{"details":{}}}`, `{` + unknown + `,"error":{"message":null}}`,
 		`{` + unknown + `,"error":{"type":7}}`, `{` + unknown + `,"error":{"type":[]}}`, `{` + unknown + `,"error":{"code":7}}`, `{` + unknown + `,"error":{"message":{}}}`, `{` + unknown + `,"error":{"message":"a","message":"b"}}`,
-		`{` + unknown + `,"error":{"message":"a","retryable":1}}`, `{` + unknown + `,"error":{"message":"a","backtrace":7}}`, `{` + unknown + `,"error":{"message":"a","backtrace":["x",{}]}}`,
-		`{` + unknown + `,"error":{"message":"a"},"retry_after":true}`, `{` + unknown + `,"error":{"message":"a"},"retry_after":1e400}`, `{` + unknown + `,"error":{"message":"a"},"retry_after":"PT"}`, `{` + unknown + `,"error":{"message":"a"},"delay_ms":-1}`,
+		`{` + unknown + `,"error":{"type":"E","message":"a","retryable":1}}`, `{` + unknown + `,"error":{"type":"E","message":"a","backtrace":7}}`, `{` + unknown + `,"error":{"type":"E","message":"a","backtrace":["x",{}]}}`,
+		`{` + unknown + `,"error":{"type":"E","message":"a"},"retry_after":true}`, `{` + unknown + `,"error":{"type":"E","message":"a"},"retry_after":1e400}`, `{` + unknown + `,"error":{"type":"E","message":"a"},"retry_after":"PT"}`, `{` + unknown + `,"error":{"type":"E","message":"a"},"delay_ms":-1}`,
 		`{` + unknown + `,"error":{"message":"a"},"requeue":1}`, `{` + unknown + `,"requeue":true}`, `{` + unknown + `,"error":{"message":"a"}}`, `{` + unknown + `,"error":{"message":` + long(mebi+64<<10) + `}}`,
+		`{` + unknown + `,"error":{"type":"E"}}`, `{` + unknown + `,"error":{"code":"handler_error"}}`, `{` + unknown + `,"error":{"type":"E","message":null}}`, `{` + unknown + `,"error":{"type":"","code":"","message":"a"}}`,
+		`{` + unknown + `,"error":{"type":"E","message":"a","x":1,"x":2}}`, `{` + unknown + `,"error":{"type":"E","message":` + long(64<<10) + `}}`, `{` + unknown + `,"error":{"type":"E","message":"a","x":` + long(64<<10) + `}}`,
+		`{` + unknown + `,"error":{"type":"E","message":"a","details":[` + long(64<<10) + `]}}`, `{` + unknown + `,"error":{"type":"E","message":"a"},"retry_after":1,"delay_ms":2}`, `{` + unknown + `,"id":"0197f6a0-0000-7000-8000-00000000beef","error":{"type":"E","message":"a"}}`,
+		`{` + unknown + `,"error":{"type":"E","message":"a"}}`, `{` + unknown + `,"error":{"code":"handler_error","message":"","retryable":true}}`,
 	}},
 	{"BEAT", "/ojs/v1/workers/heartbeat", as, []string{
 		``, `[]`, `{"worker_id":7}`, `{"worker_id":null}`, `{"worker_id":` + long(256) + `}`, `{"worker_id":"w","worker_id":"w"}`, `{"worker_id":"w","active_jobs":1.5}`, `{"worker_id":"w","active_jobs":2147483648}`, `{"worker_id":"w","active_jobs":true}`,
@@ -224,7 +233,7 @@ func TestOddBodiesComeBackAsTheyCame(t *testing.T) {
 		{"meta", `{"a":1,"a":"\udfff","b":1e400}`}, {"meta", `{"":{"x":[]}}`}, {"meta", `{"a":` + long(64<<10-8) + `}`},
 		{"x_own", `{"a":1,"a":2}`}, {"x_own", `"\ud800\u0000"`}, {"version", `2.0`}, {"tags", `["\ud83d","é\u00e9"]`}, {"tags", `[]`},
 		{"scheduled_at", `"2026-02-12t10:30:00.123456789+23:59"`}, {"expires_at", `"9999-12-31T23:59:59Z"`},
-		{"schema", `"urn:ojs:schema:a.b:v1"`}, {"retry", `{"x_note":{"a":[1e400]},"max_attempts":3.0}`}, {"timeout", `5e0`}, {"visibility_timeout", `"PT1M"`},
+		{"schema", `"urn:ojs:schema:a.b:v1"`}, {"max_attempts", `7`}, {"custom_job_id", `"c"`}, {"dead", `true`}, {"total_attempts", `7`}, {"job", `{"id":1}`}, {"", `null`}, {"retry", `{"x_note":{"a":[1e400]},"max_attempts":3.0}`}, {"timeout", `5e0`}, {"visibility_timeout", `"PT1M"`},
 	} {
 		body := `{"type":"a.b","args":[],"` + tt.member + `":` + tt.value + `}`
 		if tt.member == "args" {

@@ -16,7 +16,7 @@ func (x *machine) pass(r *rapid.T) {
 	for x.now.Before(target) {
 		step := target
 		for _, j := range x.m.jobs {
-			if at := j.due(); !at.IsZero() && at.Before(step) {
+			if at := x.m.due(j); !at.IsZero() && at.Before(step) {
 				step = at
 			}
 		}

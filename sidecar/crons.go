@@ -205,6 +205,7 @@ func (s *Sidecar) CronHistory(ctx context.Context, name string, n int) ([]job.Cr
 			if history[i].Job, err = tx.Job(r.JobID); err != nil && job.KindOf(err) != job.NotFound {
 				return nil, err
 			}
+			s.show(history[i].Job)
 		}
 		return history, nil
 	})

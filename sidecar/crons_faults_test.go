@@ -78,7 +78,7 @@ func (w *world) schedule(name string) *job.Cron {
 
 // tock is one round of the loop of schedules, as repeat does it.
 func (w *world) tock() {
-	w.rewound(w.time())
+	w.rewound(w.time(), time.Time{})
 	w.round(w.t.Context(), &w.ticker, w.ticking())
 }
 

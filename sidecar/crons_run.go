@@ -2,7 +2,6 @@ package sidecar
 
 import (
 	"context"
-	"runtime/debug"
 	"time"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -29,25 +28,13 @@ func (s *Sidecar) allow(ctx context.Context, r *run) error {
 	}
 	if r.refused == nil {
 		es := []job.Envelope{r.env}
-		r.refused = s.admitSafely(ctx, es)
+		r.refused = s.admit(ctx, es)
 		r.env = es[0]
 	}
 	if job.KindOf(r.refused) == job.Unavailable {
 		return r.refused
 	}
 	return nil
-}
-
-// admitSafely is admit where no caller is that could bear a panic: the loop of
-// schedules would end the server, and again after each restart.
-func (s *Sidecar) admitSafely(ctx context.Context, es []job.Envelope) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			s.log.Error("a middleware panicked; the job is refused", "job", es[0].ID, "panic", p, "stack", string(debug.Stack()))
-			err = job.Errorf(job.Rejected, "a middleware panicked: %v", p)
-		}
-	}()
-	return s.admit(ctx, es)
 }
 
 // launch makes the job of a run in a transaction, if the overlap policy and the

@@ -10,6 +10,17 @@ import (
 // Revive takes a dead letter back into its queue; see [job.Operator].
 func (s *Sidecar) Revive(ctx context.Context, id job.ID) (job.Change, error) {
 	now := s.now()
+	return s.change(ctx, id, func(j *job.Job) error {
+		if err := j.Buried(); err != nil {
+			return err
+		}
+		return j.Revive(now)
+	})
+}
+
+// Retry takes any discarded job back into its queue; see [job.Operator].
+func (s *Sidecar) Retry(ctx context.Context, id job.ID) (job.Change, error) {
+	now := s.now()
 	return s.change(ctx, id, func(j *job.Job) error { return j.Revive(now) })
 }
 
@@ -21,11 +32,15 @@ func (s *Sidecar) ReviveDead(ctx context.Context, f job.Filter) (int64, error) {
 	if f.Until.IsZero() || end.Before(f.Until) {
 		f.Until = end
 	}
-	return s.exhume(ctx, f, func(tx job.Tx, j *job.Job) error {
-		if err := j.Revive(s.now()); err != nil {
-			return err
+	return s.exhume(ctx, f, func(tx job.Tx, j *job.Job) (bool, error) {
+		now := s.now()
+		if j.Expired(now) {
+			return false, nil
 		}
-		return tx.UpdateJob(j)
+		if err := j.Revive(now); err != nil {
+			return false, err
+		}
+		return true, tx.UpdateJob(j)
 	})
 }
 
@@ -36,36 +51,42 @@ func (s *Sidecar) PurgeDead(ctx context.Context, before time.Time) (int64, error
 		e.Details = map[string]any{"field": "older_than"}
 		return 0, e
 	}
-	return s.exhume(ctx, job.Filter{Until: before}, func(tx job.Tx, j *job.Job) error { return tx.DeleteJob(j.ID) })
+	return s.exhume(ctx, job.Filter{Until: before}, func(tx job.Tx, j *job.Job) (bool, error) { return true, tx.DeleteJob(j.ID) })
 }
 
 // exhume does something to every dead letter that f lets through, the oldest
-// first, which takes it out of the dead letters. A Limit of 0 is none.
-func (s *Sidecar) exhume(ctx context.Context, f job.Filter, do func(job.Tx, *job.Job) error) (done int64, err error) {
-	for {
+// first, which takes it out of the dead letters, unless do says that it stays. A
+// Limit of 0 is none.
+func (s *Sidecar) exhume(ctx context.Context, f job.Filter, do func(job.Tx, *job.Job) (bool, error)) (done int64, err error) {
+	for stayed := 0; ; {
 		n := slice
 		if f.Limit > 0 {
 			n = int(min(slice, int64(f.Limit)-done))
 		}
-		var dead []*job.Job
-		err := s.store.Update(ctx, func(tx job.Tx) (err error) {
-			if dead, err = tx.Dead(f, n); err != nil {
-				return err
-			}
-			for _, j := range dead {
-				if err := do(tx, j); err != nil {
-					return err
+		var taken []*job.Job
+		found, stay := 0, 0
+		err := s.store.Update(ctx, func(tx job.Tx) error {
+			taken, stay = nil, 0
+			dead, err := tx.Dead(f, n+stayed) // those that stay are met again
+			found = len(dead)
+			for i := 0; i < found && len(taken) < n && err == nil; i++ {
+				var gone bool
+				if gone, err = do(tx, dead[i]); gone {
+					taken = append(taken, dead[i])
+				} else {
+					stay++
 				}
 			}
-			return nil
+			return err
 		})
 		if err != nil {
 			return done, err
 		}
-		s.announce(dead...)
-		if done += int64(len(dead)); len(dead) < n || done == int64(f.Limit) {
+		s.announce(taken...)
+		if done += int64(len(taken)); found < n+stayed || done == int64(f.Limit) {
 			return done, nil
 		}
+		stayed = stay
 	}
 }
 

@@ -60,21 +60,35 @@ const (
 	hourly  = time.Hour             // pruning
 )
 
-// grace is how long nobody loses a job after this process was stopped for a
-// while, or its clock jumped: the workers were not silent, we did not listen.
-const grace = silence / 3
+// listen looks at the clock, and says it when this server stood still for long.
+func (s *Sidecar) listen(now, meant time.Time) {
+	s.pauses.jumped(now, time.Now())
+	if away := s.pauses.look(now, meant); away > longest {
+		s.log.Warn("this server was stopped or held up for a while, or its clock was set forward; what ran out meanwhile gets a grace, so that its workers are heard first",
+			"away", away, "grace", min(away, s.pauses.most)+hear)
+	}
+}
 
-// listen notices that more time has passed since the last look than can have
-// passed, and begins a grace then.
-func (s *Sidecar) listen(now time.Time) {
-	if away := now.Sub(s.looked); !s.looked.IsZero() && away > longest+5*time.Second {
-		s.spare = now.Add(grace)
-		s.log.Warn("this server was stopped for a while, or its clock was set forward; workers keep their jobs for a grace", "away", away, "grace", grace)
+// planned is when the loop of the duties looks again: when one is due, and often
+// in the last moments before something runs out, so that a pause in them shows.
+func (s *Sidecar) planned(now time.Time) time.Time {
+	at := now.Add(longest)
+	for _, i := range [...]int{dutyRescue, dutyWorkers} {
+		if near := s.clock.at(i).Add(-hear); near.After(now) {
+			at = sooner(at, near)
+		} else {
+			at = sooner(at, now.Add(lookEvery))
+		}
 	}
-	if latest := now.Add(grace); s.spare.After(latest) {
-		s.spare = latest // the clock has come back from where it jumped
+	return sooner(at, s.clock.soonest())
+}
+
+// awaited is when the loop of the schedules looks again. Who is asleep needs no look.
+func (s *Sidecar) awaited(now time.Time) time.Time {
+	if s.crons.none() {
+		return s.ticker.soonest()
 	}
-	s.looked = now
+	return sooner(s.ticker.soonest(), now.Add(longest))
 }
 
 // Run does the duties until ctx ends and the last has stopped. It returns nil
@@ -83,37 +97,35 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.repeat(ctx, &s.ticker, s.ticking(), s.rewound, s.crons.none)
+		s.repeat(ctx, &s.ticker, s.ticking(), s.rewound, s.awaited)
 	}()
-	s.repeat(ctx, &s.clock, s.duties(), s.listen, func() bool { return false })
+	s.repeat(ctx, &s.clock, s.duties(), s.listen, s.planned)
 	<-done
 	return nil
 }
 
 // repeat does duties whenever one is due, until ctx ends. look is called before,
-// at least every second: the clock may have been set. Who is asleep needs no look.
-func (s *Sidecar) repeat(ctx context.Context, c *clock, duties []duty, look func(now time.Time), asleep func() bool) {
+// with the time for which it was planned: the clock may have been set.
+func (s *Sidecar) repeat(ctx context.Context, c *clock, duties []duty, look func(now, meant time.Time), planned func(now time.Time) time.Time) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for {
+	for meant := s.now(); ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-c.poke:
 		case <-timer.C:
 		}
-		look(s.now())
+		look(s.now(), sooner(meant, c.soonest()))
 		s.round(ctx, c, duties)
-		wait := max(0, c.soonest().Sub(s.now()))
-		if !asleep() {
-			wait = min(wait, longest)
-		}
-		timer.Reset(wait)
+		now := s.now()
+		meant = planned(now)
+		timer.Reset(max(0, meant.Sub(now)))
 	}
 }
 
 // rewound notices that the clock was set back, which may change what schedules wait for.
-func (s *Sidecar) rewound(now time.Time) {
+func (s *Sidecar) rewound(now, _ time.Time) {
 	if back := s.ticked.Sub(now); back > 0 {
 		if s.crons.rewound(now) {
 			s.log.Warn("the clock was set back; schedules do not fire again for what they have fired for", "back", back)
@@ -136,20 +148,20 @@ func (s *Sidecar) round(ctx context.Context, c *clock, duties []duty) {
 			next = now.Add(pause)
 		}
 		if !next.IsZero() {
-			c.plan(i, next)
+			c.plan(i, later(next, now)) // what is left over is due now, and was not forgotten
 		}
 	}
 }
 
 // sweep changes what is due in the given states, a slice of it, in one
 // transaction, and says when there is more to do.
-func (s *Sidecar) sweep(ctx context.Context, now time.Time, verb func(*job.Job) error, states ...job.State) (next time.Time, err error) {
+func (s *Sidecar) sweep(ctx context.Context, upto time.Time, verb func(*job.Job) error, states ...job.State) (next time.Time, err error) {
 	var changed []*job.Job
 	err = s.store.Update(ctx, func(tx job.Tx) error {
 		changed, next = nil, time.Time{}
 		began := time.Now()
 		for _, st := range states {
-			due, err := tx.Due(st, now, slice)
+			due, err := tx.Due(st, upto, slice)
 			if err != nil {
 				return err
 			}
@@ -178,13 +190,14 @@ func (s *Sidecar) sweep(ctx context.Context, now time.Time, verb func(*job.Job) 
 		return time.Time{}, err
 	}
 	s.announce(changed...)
+	s.tellFinal(changed...)
 	return next, nil
 }
 
 // promote lets scheduled and retryable jobs into their queues.
 func (s *Sidecar) promote(ctx context.Context, now time.Time) (time.Time, error) {
 	return s.sweep(ctx, now, func(j *job.Job) error {
-		if expired(j, now) {
+		if j.Expired(now) {
 			return j.Expire(now)
 		}
 		return j.Ready(now)
@@ -193,24 +206,36 @@ func (s *Sidecar) promote(ctx context.Context, now time.Time) (time.Time, error)
 
 // rescue takes jobs back whose execution ran over or whose worker fell silent.
 func (s *Sidecar) rescue(ctx context.Context, now time.Time) (time.Time, error) {
-	if now.Before(s.spare) {
-		return s.spare, nil
+	if !s.limited {
+		if err := s.limitAll(ctx); err != nil {
+			s.pauses.deaf = true
+			return time.Time{}, err
+		}
+		s.limited = true
 	}
-	return s.sweep(ctx, now, func(j *job.Job) error {
-		if j.Timeout > 0 && !now.Before(j.StartedAt.Add(j.Timeout)) {
-			return j.Overrun(now, s.o.Rand())
+	upto, over := s.pauses.limit(now)
+	next, err := s.sweep(ctx, upto, func(j *job.Job) error {
+		j.Under(&s.o.Rules)
+		stood := s.pauses.stood(j.StartedAt)
+		switch {
+		case j.Overran(now, s.o.Timeout, stood):
+			return j.Overrun(now, s.o.Timeout, s.o.Rand())
+		case now.Before(j.Lease.Until):
+			j.Limit(s.o.Timeout, stood) // the limit was a shorter one when it was claimed, or the clock jumped
+			return nil
 		}
 		return j.Lose(now, "visibility_timeout", s.o.Rand())
 	}, job.Active)
+	s.pauses.deaf = err != nil
+	if next.After(upto) {
+		next = later(next, over) // until then it is covered
+	}
+	return next, err
 }
 
 // expire discards what waited too long.
 func (s *Sidecar) expire(ctx context.Context, now time.Time) (time.Time, error) {
 	return s.sweep(ctx, now, func(j *job.Job) error { return j.Expire(now) }, job.Available, job.Pending)
-}
-
-func expired(j *job.Job, now time.Time) bool {
-	return !j.ExpiresAt.IsZero() && !now.Before(j.ExpiresAt)
 }
 
 // sooner is the earlier of two instants, where zero is not set.

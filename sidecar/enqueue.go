@@ -89,6 +89,11 @@ func (s *Sidecar) enqueue(ctx context.Context, es []job.Envelope, exists known) 
 		return nil, err
 	}
 	s.answer(receipts, changed)
+	for i := range es {
+		if es[i].Extra != nil {
+			receipts[i].Warnings = es[i].Warnings()
+		}
+	}
 	return receipts, nil
 }
 
@@ -113,6 +118,7 @@ func (s *Sidecar) answer(receipts []job.Receipt, changed []*job.Job) {
 		if !receipts[i].Existing {
 			s.announce(receipts[i].Job)
 		}
+		s.show(receipts[i].Job)
 	}
 }
 
@@ -181,17 +187,14 @@ func (s *Sidecar) insertKeyed(tx job.Tx, j *job.Job, now time.Time, exists known
 	if err != nil {
 		return job.Receipt{}, err
 	}
-	for _, c := range a.Changed {
-		if err := tx.UpdateJob(c); err != nil {
-			return job.Receipt{}, err
-		}
+	if err := makeRoom(tx, j, now, &a, changed); err != nil {
+		return job.Receipt{}, err
 	}
 	for _, e := range a.Events {
 		if err := tx.Tell(e); err != nil {
 			return job.Receipt{}, err
 		}
 	}
-	*changed = append(*changed, a.Changed...)
 	switch {
 	case a.Rewritten:
 		*changed = append(*changed, a.Job)
@@ -201,6 +204,35 @@ func (s *Sidecar) insertKeyed(tx job.Tx, j *job.Job, now time.Time, exists known
 		err = tx.InsertJob(j)
 	}
 	return a.Receipt, err
+}
+
+// makeRoom saves the jobs that an admission changes, and goes on until no twin is
+// left that gives way: there may be thousands, where policies let them stand side
+// by side.
+func makeRoom(tx job.Tx, j *job.Job, now time.Time, a *job.Admission, changed *[]*job.Job) error {
+	spared := job.ID("")
+	if a.Rewritten {
+		spared = a.ID
+	}
+	for {
+		for _, c := range a.Changed {
+			if err := tx.UpdateJob(c); err != nil {
+				return err
+			}
+		}
+		*changed = append(*changed, a.Changed...)
+		if !a.Again {
+			return nil
+		}
+		twins, err := tx.Twins(j.Fingerprint, spared)
+		if err != nil {
+			return err
+		}
+		a.Changed = nil
+		if err := j.Oust(now, twins, a); err != nil {
+			return err
+		}
+	}
 }
 
 // meet reads what is stored under the keys of a job, as far as it can matter.

@@ -195,7 +195,7 @@ func TestDedupExamples(t *testing.T) {
 			d.suppressed(call(t, "simple"), j, "simple")
 			d.take(j)
 			d.suppressed(call(t, "simple"), j, "simple")
-			d.nack(j, object{"message": "no"})
+			d.nack(j, object{"type": "E", "message": "no"})
 			d.is("failed once", j, "retryable")
 			d.suppressed(call(t, "simple"), j, "simple") // it is not final yet
 			d.ack(d.take(j))
@@ -303,7 +303,7 @@ func TestDedupExamples(t *testing.T) {
 			d.suppressed(body, j, "debounce")
 			d.take(j)
 			d.suppressed(body, j, "debounce")
-			d.nack(j, object{"message": "no"})
+			d.nack(j, object{"type": "E", "message": "no"})
 			d.is("waiting again", j, "retryable")
 			d.suppressed(body, j, "debounce")
 			d.ack(d.take(j))

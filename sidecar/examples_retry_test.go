@@ -162,7 +162,7 @@ func TestExampleOfAManualRetry(t *testing.T) {
 	t.Parallel()
 	atDesk(t, func(d *desk) {
 		j := d.push(example(t, "retry-12.6"))
-		d.nack(d.fetch(j), object{"message": "no"})
+		d.nack(d.fetch(j), object{"type": "E", "message": "no"})
 		again := d.ask(200, "POST", "/ojs/v1/dead-letter/"+j["id"].(string)+"/retry", "")["job"].(object)
 		if again["state"] != "available" || write(t, again["attempt"]) != "0" || again["error"] != nil {
 			t.Errorf("%v", again)
@@ -184,7 +184,7 @@ func TestExamplesOfErrors(t *testing.T) {
 		delete(sent, "attempt") // those two are the server's
 		delete(sent, "timestamp")
 		j = d.push(example(t, "retry-12.2"))
-		d.nack(d.take(j), object{"message": "first"})
+		d.nack(d.take(j), object{"type": "E", "message": "first"})
 		d.nack(d.take(j), sent)
 		errs := d.info(j["id"])["errors"].([]any)
 		if len(errs) != 2 {

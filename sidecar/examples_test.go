@@ -20,6 +20,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/sidecar"
 	"github.com/outrider-jobs/outrider/sidecar/httpapi"
 )
@@ -103,10 +104,30 @@ func (d *desk) ask(status int, method, path, body string) object {
 		d.t.Fatal(err)
 	}
 	raw := readAll(d.t, w.Body)
+	if err := saidOnce(json.RawMessage(raw)); err != nil {
+		d.t.Errorf("%s %s %s: %v in %s", method, path, body, err, raw)
+	}
 	if w.StatusCode != status {
 		d.t.Fatalf("%s %s %s\ngot %d %s; want %d", method, path, body, w.StatusCode, raw, status)
 	}
 	return decode(d.t, raw)
+}
+
+// saidOnce refuses JSON in which a member comes twice, as two readers would see
+// two jobs; what a client sent inside args, meta and its like it may repeat.
+func saidOnce(v json.RawMessage) error {
+	switch {
+	case len(v) > 0 && v[0] == '{':
+		return job.Members(v, func(name string, v json.RawMessage) error {
+			if slices.Contains([]string{"args", "meta", "result", "details"}, name) {
+				return nil
+			}
+			return saidOnce(v)
+		})
+	case len(v) > 0 && v[0] == '[':
+		return job.Elements(v, func(_ int, v json.RawMessage) error { return saidOnce(v) })
+	}
+	return nil
 }
 
 func readAll(t *testing.T, from io.ReadCloser) string {

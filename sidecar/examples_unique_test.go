@@ -128,9 +128,9 @@ func (d *desk) idle(old object, do func()) {
 	}
 }
 
-// replaces pushes a job that must cancel old and be new itself (ojs-unique-jobs.md
-// §5.2), with the event of the cancellation before its own.
-func (d *desk) replaces(body string, old object) object {
+// replaces pushes a job that must cancel old, and what is older, and be new itself
+// (ojs-unique-jobs.md §5.2), with the events of the cancellations before its own.
+func (d *desk) replaces(body string, old object, older ...object) object {
 	d.t.Helper()
 	was := d.info(old["id"])["state"]
 	jobs, seen := d.census()
@@ -147,8 +147,18 @@ func (d *desk) replaces(body string, old object) object {
 		d.t.Errorf("there are %d jobs now, %d before", now, jobs)
 	}
 	told := d.log("")[seen:]
-	if len(told) != 2 || told[0]["type"] != "job.cancelled" || told[0]["subject"] != old["id"] || told[1]["subject"] != j["id"] {
+	if len(told) != len(older)+2 || told[len(older)+1]["subject"] != j["id"] {
 		d.t.Fatalf("told %v", told)
+	}
+	var ids []any
+	for i, gone := range append([]object{old}, older...) {
+		ids = append(ids, gone["id"])
+		if told[i]["type"] != "job.cancelled" || told[i]["subject"] != gone["id"] {
+			d.t.Fatalf("told %v", told)
+		}
+	}
+	if all := r.body["replaced_job_ids"]; len(older) == 0 && all != nil || len(older) > 0 && write(d.t, all) != write(d.t, ids) {
+		d.t.Errorf("replaced_job_ids are %v, want %v", all, ids)
 	}
 	if data := told[0]["data"].(object); data["reason"] != "replaced" || data["previous_state"] != was {
 		d.t.Errorf("job.cancelled of a %v job: %v", was, data)
@@ -234,7 +244,7 @@ func (d *desk) bring(o object, state string) object {
 	case "completed":
 		d.ack(d.claim(j, "w"))
 	case "retryable":
-		d.nack(d.claim(j, "w"), object{"message": "no"})
+		d.nack(d.claim(j, "w"), object{"type": "E", "message": "no"})
 	case "discarded":
 		d.nack(d.claim(j, "w"), object{"code": "DEAD_LETTER", "message": "no"})
 	case "cancelled":
@@ -669,7 +679,7 @@ func TestUniqueExamples(t *testing.T) {
 			d.ignored(other, j)
 			d.take(j)
 			d.ignored(other, j)
-			d.nack(j, object{"message": "no"})
+			d.nack(j, object{"type": "E", "message": "no"})
 			d.is("after a failure", j, "retryable")
 			d.ignored(other, j)
 			d.ack(d.take(j))
@@ -785,10 +795,10 @@ func TestUniqueFlowOfRetries(t *testing.T) {
 	atDesk(t, func(d *desk) {
 		body := `{"type":"email.send","args":[{"user_id":42}],"retry":{"max_attempts":2},"unique":{"keys":["type","args"],"args_keys":["user_id"]}}`
 		a := d.created(body)
-		d.nack(d.take(a), object{"message": "no"})
+		d.nack(d.take(a), object{"type": "E", "message": "no"})
 		d.is("2", a, "retryable")
 		d.refused(body, a)
-		d.nack(d.take(a), object{"message": "no"})
+		d.nack(d.take(a), object{"type": "E", "message": "no"})
 		d.is("4", a, "discarded")
 		b := d.created(body)
 		d.refused(body, b)
@@ -888,7 +898,7 @@ func (d *desk) lost(j object) {
 			d.t.Errorf("the heartbeat of a replaced job: %v", beat)
 		}
 	}
-	for path, more := range map[string]object{"ack": {"result": 1}, "nack": {"error": object{"message": "no"}}} {
+	for path, more := range map[string]object{"ack": {"result": 1}, "nack": {"error": object{"type": "E", "message": "no"}}} {
 		for _, by := range []object{{}, {"worker_id": "w"}} {
 			e := d.ask(409, "POST", "/ojs/v1/workers/"+path, write(d.t, with(with(more, by), object{"job_id": j["id"]})))["error"].(object)
 			if e["code"] != "conflict" || e["details"].(object)["current_state"] != "cancelled" {
@@ -914,8 +924,8 @@ func TestUniqueRules(t *testing.T) {
 			d.refused(write(t, unique("a.b", object{})), jobs[2])
 			d.ignored(write(t, unique("a.b", object{"on_conflict": "ignore"})), jobs[2])
 			d.cancel(jobs[2])
-			d.refused(write(t, unique("a.b", object{})), jobs[1]) // the newest of those that match
-			d.replaces(write(t, unique("a.b", object{"on_conflict": "replace"})), jobs[1])
+			d.refused(write(t, unique("a.b", object{})), jobs[1])                                   // the newest of those that match
+			d.replaces(write(t, unique("a.b", object{"on_conflict": "replace"})), jobs[1], jobs[0]) // and all that match give way
 		},
 		"the newest decides though it is final": func(t *testing.T, d *desk) {
 			d.created(write(t, unique("a.b", only("scheduled"))))
@@ -941,7 +951,7 @@ func TestUniqueRules(t *testing.T) {
 			o := unique("a.b", object{"period": "PT1H"})
 			j := d.created(write(t, o))
 			d.pass(59 * time.Minute)
-			d.nack(d.take(j), object{"message": "no"})
+			d.nack(d.take(j), object{"type": "E", "message": "no"})
 			d.pass(time.Minute - time.Millisecond)
 			d.is("retried", j, "available")
 			d.refused(write(t, o), j)
@@ -996,7 +1006,7 @@ func TestUniqueRules(t *testing.T) {
 		"no retry is checked again": func(t *testing.T, d *desk) {
 			o := with(unique("a.b", only("active")), object{"retry": object{"jitter": false}})
 			first := d.created(write(t, o))
-			d.nack(d.take(first), object{"message": "no"})
+			d.nack(d.take(first), object{"type": "E", "message": "no"})
 			second := d.created(write(t, o))
 			d.take(second)
 			d.pass(time.Second)
@@ -1037,7 +1047,7 @@ func TestUniqueRules(t *testing.T) {
 					case "completed":
 						d.ack(j)
 					case "retryable":
-						d.nack(j, object{"message": "no"})
+						d.nack(j, object{"type": "E", "message": "no"})
 					case "discarded":
 						d.nack(j, object{"code": "DISCARD", "message": "no"})
 					}
@@ -1273,8 +1283,12 @@ func TestSchemaOfUnique(t *testing.T) {
 				d.created(push(`{"` + name + `":` + string(p.Default) + `}`))
 			}
 			for _, word := range p.Items.Enum {
-				d.created(push(`{"meta_keys":["a"],"` + name + `":["` + word + `"]}`))
-				d.invalid(push(`{"meta_keys":["a"],"`+name+`":["`+strings.ToUpper(word)+`"]}`), name)
+				names := ""
+				if word == "meta" {
+					names = `"meta_keys":["a"],`
+				}
+				d.created(push(`{` + names + `"` + name + `":["` + word + `"]}`))
+				d.invalid(push(`{`+names+`"`+name+`":["`+strings.ToUpper(word)+`"]}`), name)
 			}
 			for _, word := range p.Enum {
 				d.created(push(`{"` + name + `":"` + word + `"}`))

@@ -46,10 +46,11 @@ func (s *Sidecar) await(ctx context.Context, f job.FetchRequest) ([]*job.Job, er
 		}
 		select {
 		case <-w.rung:
-			s.bell.arm(w)
 			if idle, err := s.told(ctx, f.Worker); err != nil || idle {
+				s.bell.pass(w)
 				return nil, err
 			}
+			s.bell.arm(w)
 		case <-timeout.C:
 			return nil, nil
 		case <-s.quiet:
@@ -89,11 +90,12 @@ func (s *Sidecar) claimSlice(ctx context.Context, f job.FetchRequest) (got []*jo
 			}
 			before := len(late)
 			for _, j := range found {
-				if expired(j, now) {
+				if j.Expired(now) {
 					err = j.Expire(now)
 					late = append(late, j)
 				} else if len(got) < f.Count {
 					err = j.Start(now, s.lease(f, j))
+					j.Limit(s.o.Timeout, 0)
 					got = append(got, j)
 				} else {
 					break
@@ -118,6 +120,7 @@ func (s *Sidecar) claimSlice(ctx context.Context, f job.FetchRequest) (got []*jo
 	}
 	s.announce(got...)
 	s.announce(late...)
+	s.show(got...)
 	return got, len(late) >= slice, nil
 }
 

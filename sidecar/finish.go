@@ -21,13 +21,20 @@ func (s *Sidecar) Ack(ctx context.Context, c job.Claim, result json.RawMessage) 
 
 // Fail ends an attempt badly, or gives the job back; see [job.Worker].
 func (s *Sidecar) Fail(ctx context.Context, c job.Claim, f job.Failure) (*job.Job, error) {
-	if f.Details != nil {
-		if err := job.CheckJSON(f.Details); err != nil {
-			return nil, err
-		}
+	if err := f.Validate(); err != nil {
+		return nil, err
+	}
+	if s.omits() {
+		f = f.WithoutBacktraces()
 	}
 	now, r := s.now(), s.o.Rand()
-	done, err := s.change(ctx, c.ID, func(j *job.Job) error { return j.Fail(now, c, f, r) })
+	done, err := s.change(ctx, c.ID, func(j *job.Job) error {
+		s.show(j) // its history is written again
+		return j.Under(&s.o.Rules).Fail(now, c, f, r)
+	})
+	if err == nil {
+		s.tellFinal(done.Job)
+	}
 	return done.Job, err
 }
 
@@ -39,6 +46,7 @@ func (s *Sidecar) Beat(ctx context.Context, b job.Beat) (job.BeatReply, error) {
 	now := s.now()
 	var reply job.BeatReply
 	var w job.WorkerInfo
+	var turn uint64
 	err := s.store.Update(ctx, func(tx job.Tx) error {
 		reply = job.BeatReply{Time: now}
 		wish := ""
@@ -56,15 +64,16 @@ func (s *Sidecar) Beat(ctx context.Context, b job.Beat) (job.BeatReply, error) {
 		if err != nil && job.KindOf(err) != job.NotFound {
 			return err
 		}
-		w = known.Merge(b.Worker, now)
+		w, reply.Directive = known.Beaten(b.Worker, wish, now)
 		w.Active = max(w.Active, len(b.Jobs))
-		reply.Directive = directive(w, wish)
+		turn = s.roster.turn()
 		return s.meet(tx, known, w, now)
 	})
 	if err != nil {
+		s.pauses.missed(now)
 		return job.BeatReply{}, err
 	}
-	s.met(w, now)
+	s.met(w, turn, now)
 	if b.Visibility > 0 && len(reply.Extended) > 0 {
 		s.clock.wake(dutyRescue, now.Add(b.Visibility)) // it may be shorter than before
 	}
@@ -72,7 +81,7 @@ func (s *Sidecar) Beat(ctx context.Context, b job.Beat) (job.BeatReply, error) {
 }
 
 // extend looks at one job that a worker says it is running, and returns the
-// directive that the job's own meta asks for (contract §4.9).
+// directive that the job's own meta asks for, where that is heeded (contract §4.9).
 func (s *Sidecar) extend(tx job.Tx, c job.Claim, b job.Beat, reply *job.BeatReply) (string, error) {
 	j, err := tx.Job(c.ID)
 	switch {
@@ -89,38 +98,25 @@ func (s *Sidecar) extend(tx job.Tx, c job.Claim, b job.Beat, reply *job.BeatRepl
 		reply.Lost = append(reply.Lost, c.ID)
 		return "", nil
 	}
+	j.Limit(s.o.Timeout, 0)
 	reply.Extended = append(reply.Extended, c.ID)
+	wish := ""
+	if s.o.TestDirectives {
+		wish = testDirective(j)
+	}
+	return wish, tx.UpdateJob(j)
+}
+
+// testDirective is the directive that a job's own meta asks for, empty if none.
+func testDirective(j *job.Job) string {
 	var meta struct {
 		Directive string `json:"test_directive"`
 	}
 	if j.Meta != nil {
 		_ = json.Unmarshal(j.Meta, &meta) // meta of another shape asks for nothing
 	}
-	if d := meta.Directive; d != "quiet" && d != "terminate" {
-		meta.Directive = ""
+	if d := meta.Directive; d != job.Quiet && d != job.Terminate {
+		return ""
 	}
-	return meta.Directive, tx.UpdateJob(j)
-}
-
-// directive is what the server wants of a worker: an operator's wish, a job's,
-// or what the worker itself is about to do.
-func directive(w job.WorkerInfo, wish string) string {
-	if w.Directive != "" {
-		return w.Directive
-	}
-	if wish != "" {
-		return wish
-	}
-	return leaving(w.State)
-}
-
-// leaving is the directive that a worker's own state amounts to.
-func leaving(state string) string {
-	switch state {
-	case "drain", "draining", "terminate", "shutting_down":
-		return "terminate"
-	case "quiet":
-		return "quiet"
-	}
-	return "running"
+	return meta.Directive
 }

@@ -12,13 +12,15 @@ func (s *Sidecar) Explain(ctx context.Context, e job.Envelope) (job.Explanation,
 		return job.Explanation{}, err
 	}
 	now := s.now()
-	return view(ctx, s, func(tx job.ReadTx) (job.Explanation, error) {
+	x, err := view(ctx, s, func(tx job.ReadTx) (job.Explanation, error) {
 		twins, err := tx.Twins(e.UniqueKey(), "")
 		if err != nil {
 			return job.Explanation{}, err
 		}
 		return e.Explain(now, twins)
 	})
+	s.show(x.Met)
+	return x, err
 }
 
 // Claims lists the unique keys that are held; see [job.KeyService].
@@ -70,6 +72,7 @@ func (s *Sidecar) DedupOwner(ctx context.Context, queue, id string) (*job.Job, e
 	if err == nil && owner == nil {
 		return nil, job.NoDedupOwner(queue, id)
 	}
+	s.show(owner)
 	return owner, err
 }
 

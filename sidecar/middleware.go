@@ -3,7 +3,9 @@ package sidecar
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
+	"runtime/debug"
 
 	"github.com/outrider-jobs/outrider/job"
 )
@@ -23,8 +25,9 @@ type EnqueueFunc func(ctx context.Context, e *job.Envelope) error
 // It refuses the job by returning an error, or by not calling next. An error is
 // a Rejected with its text as the reason, except a *[job.Error], which keeps its
 // Kind (so that a middleware can say Invalid, or Unavailable when it cannot tell
-// now), and the end of a context, which is Unavailable. Details["middleware"] is
-// the name of the one that refused. Every job of one call is asked for before
+// now), and the end of a context, which is Unavailable. One that panics has refused
+// the job; the log has the stack. Details["middleware"] is the name of the one
+// that refused. Every job of one call is asked for before
 // the first is stored, and one refusal refuses them all; [job.Enqueuer] says how
 // the index is told.
 //
@@ -44,7 +47,7 @@ func (s *Sidecar) admit(ctx context.Context, es []job.Envelope) error {
 		return nil
 	}
 	for i := range es {
-		w := walk{links: links, id: es[i].ID, seen: make([]job.Envelope, len(links)+1)}
+		w := walk{links: links, log: s.log, id: es[i].ID, seen: make([]job.Envelope, len(links)+1)}
 		if err := w.admit(ctx, &es[i]); err != nil {
 			return at(err, i, len(es))
 		}
@@ -55,6 +58,7 @@ func (s *Sidecar) admit(ctx context.Context, es []job.Envelope) error {
 // walk is the way of one job through the chain.
 type walk struct {
 	links   []job.Link[Middleware]
+	log     *slog.Logger
 	id      job.ID
 	seen    []job.Envelope // what each link was given, and behind the last what is to be stored
 	deepest int            // how far the job has come
@@ -91,11 +95,23 @@ func (w *walk) step(i int) EnqueueFunc {
 		}
 		w.deepest = max(w.deepest, i)
 		l := w.links[i]
-		if err := l.Func(ctx, e, w.step(i+1)); err != nil {
+		if err := w.call(l, ctx, e, w.step(i+1)); err != nil {
 			return w.refuse(l.Name, err)
 		}
 		return nil
 	}
+}
+
+// call asks one middleware. A panic is its refusal: the caller may be a relay or
+// the loop of schedules, which would end the process, and again after each restart.
+func (w *walk) call(l job.Link[Middleware], ctx context.Context, e *job.Envelope, next EnqueueFunc) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			w.log.Error("a middleware panicked; the job is refused", "middleware", l.Name, "job", w.id, "type", w.seen[0].Type, "panic", p, "stack", string(debug.Stack()))
+			err = job.Errorf(job.Rejected, "middleware %s panicked: %v", l.Name, p)
+		}
+	}()
+	return l.Func(ctx, e, next)
 }
 
 // pass takes what came through if it is valid. If not, the first that handed it

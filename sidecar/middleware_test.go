@@ -375,3 +375,52 @@ func TestMiddlewareChangesWhileJobsCome(t *testing.T) {
 		t.Errorf("got %v, %v", rs, err)
 	}
 }
+
+// A middleware that panics at a job refuses it, as the one that it is: for a
+// caller in this process, over HTTP, and in a batch, of which nothing is stored.
+func TestMiddlewareThatPanicsRefusesTheJob(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	var chain sidecar.Chain
+	for name, m := range map[string]sidecar.Middleware{
+		"falls": func(ctx context.Context, e *job.Envelope, next sidecar.EnqueueFunc) error {
+			if strings.HasPrefix(e.Type, "falls.") {
+				var none *job.Envelope
+				return next(ctx, &job.Envelope{Type: none.Type})
+			}
+			return next(ctx, e)
+		},
+		"outer": through,
+	} {
+		if err := chain.Add(name, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := sidecar.New(openStore(t), sidecar.Options{Middleware: &chain, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	bad := job.Envelope{Type: "falls.run", Args: json.RawMessage(`["a secret"]`)}
+	_, err := s.Enqueue(t.Context(), plain(), bad, plain())
+	var e *job.Error
+	if !errors.As(err, &e) || e.Kind != job.Rejected || e.Details["middleware"] != "falls" || e.Details["index"] != 1 || !strings.Contains(e.Message, "panicked") {
+		t.Errorf("got %#v", err)
+	}
+	server := httptest.NewServer(httpapi.New(s, httpapi.Options{Log: slog.New(slog.DiscardHandler)}))
+	defer server.Close()
+	r, err := http.Post(server.URL+"/ojs/v1/jobs", "application/json", strings.NewReader(`{"type":"falls.run","args":["a secret"]}`))
+	if err != nil || r.StatusCode != http.StatusUnprocessableEntity {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	body, _ := io.ReadAll(r.Body)
+	_ = r.Body.Close()
+	if !strings.Contains(string(body), `"middleware":"falls"`) || !strings.Contains(string(body), `x_middleware_rejected`) {
+		t.Errorf("got %s", body)
+	}
+	if n := stored(t, s); n != 0 {
+		t.Errorf("%d jobs are stored", n)
+	}
+	if said := log.String(); strings.Count(said, "middleware=falls") != 2 || !strings.Contains(said, "stack=") || strings.Contains(said, "a secret") {
+		t.Errorf("the log says %s", said)
+	}
+	if _, err := s.Enqueue(t.Context(), plain()); err != nil {
+		t.Errorf("another job: %v", err)
+	}
+}

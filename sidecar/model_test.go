@@ -12,6 +12,7 @@ import (
 
 // planJob is what a job of the model was pushed with.
 type planJob struct {
+	buried     bool // its own policy makes it a dead letter, whatever the server says
 	queue      string
 	priority   int
 	delay, ttl time.Duration
@@ -72,10 +73,12 @@ type modelJob struct {
 	dead, deleted                  bool
 }
 
-// model is all jobs, and the number of entries into queues so far.
+// model is all jobs, the number of entries into queues so far, and how long a job
+// that does not say may run, 0 for ever.
 type model struct {
-	jobs []*modelJob
-	rank int
+	jobs     []*modelJob
+	rank     int
+	standard time.Duration
 }
 
 func (m *model) push(p planJob, now time.Time) *modelJob {
@@ -188,9 +191,13 @@ func (j *modelJob) again(now time.Time) {
 	j.retry = now.Add(j.plan.delay(n))
 }
 
-func (j *modelJob) requeue(c job.Claim) bool {
+// requeue gives a job back, which is a failure where it was given back bound times.
+func (j *modelJob) requeue(c job.Claim, bound int, now time.Time) bool {
 	if !j.holds(c) {
 		return false
+	}
+	if j.releases >= bound {
+		return j.fail(c, "", now)
 	}
 	j.releases++
 	j.end(job.Available) // and its rank stays
@@ -214,7 +221,7 @@ func (m *model) lose(j *modelJob, now time.Time, overrun bool) {
 }
 
 // due is when something happens to a job by itself, zero for never.
-func (j *modelJob) due() (at time.Time) {
+func (m *model) due(j *modelJob) (at time.Time) {
 	soonest := func(t time.Time) {
 		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
 			at = t
@@ -226,6 +233,8 @@ func (j *modelJob) due() (at time.Time) {
 		soonest(j.lease.until)
 		if j.timeout > 0 {
 			soonest(j.began.Add(j.timeout))
+		} else if m.standard > 0 {
+			soonest(j.began.Add(m.standard))
 		}
 	default:
 		soonest(j.expiry)
@@ -237,11 +246,21 @@ func (j *modelJob) due() (at time.Time) {
 	return at
 }
 
+// overran is contract §4.7. The server's own limit counts where the reservation
+// has not run out before it.
+func (m *model) overran(j *modelJob, now time.Time) bool {
+	if j.timeout > 0 {
+		return !now.Before(j.began.Add(j.timeout))
+	}
+	end := j.began.Add(m.standard)
+	return m.standard > 0 && !now.Before(end) && end.Before(j.lease.until)
+}
+
 // happen does to a job what is due at now.
 func (m *model) happen(j *modelJob, now time.Time) {
 	switch {
 	case j.state == job.Active:
-		m.lose(j, now, j.timeout > 0 && !now.Before(j.began.Add(j.timeout)))
+		m.lose(j, now, m.overran(j, now))
 	case !j.expiry.IsZero() && !now.Before(j.expiry):
 		j.end(job.Discarded)
 	default:
@@ -256,7 +275,7 @@ func (m *model) settle(now time.Time) {
 		again = false
 		rank := m.rank
 		for _, j := range m.jobs {
-			if at := j.due(); !at.IsZero() && !at.After(now) {
+			if at := m.due(j); !at.IsZero() && !at.After(now) {
 				m.rank = rank
 				m.happen(j, now)
 				again = true

@@ -1,10 +1,6 @@
 package sidecar
 
-import (
-	"context"
-
-	"github.com/outrider-jobs/outrider/job"
-)
+import "github.com/outrider-jobs/outrider/job"
 
 // Backtraces says what becomes of the backtraces that workers report. They may
 // hold paths, names and addresses of the inside (ojs-core.md §14.2).
@@ -16,47 +12,18 @@ const (
 	OmitBacktraces Backtraces = "omit" // they are neither stored nor shown, also not those stored before
 )
 
-// omitting is a store that no backtrace gets into, and none comes out of. It
-// stands before the real one, so that no verb can forget about it.
-type omitting struct{ job.Store }
+// omits reports whether backtraces are neither stored nor shown.
+func (s *Sidecar) omits() bool { return s.o.Backtraces != "" && s.o.Backtraces != KeepBacktraces }
 
-func (o omitting) Update(ctx context.Context, fn func(job.Tx) error) error {
-	return o.Store.Update(ctx, func(tx job.Tx) error { return fn(omittingTx{tx}) })
-}
-
-func (o omitting) View(ctx context.Context, fn func(job.ReadTx) error) error {
-	return o.Store.View(ctx, func(tx job.ReadTx) error { return fn(omittingReadTx{tx}) })
-}
-
-type omittingTx struct{ job.Tx }
-
-func (o omittingTx) InsertJob(j *job.Job) error {
-	j.OmitBacktraces()
-	return o.Tx.InsertJob(j)
-}
-
-func (o omittingTx) UpdateJob(j *job.Job) error {
-	j.OmitBacktraces()
-	return o.Tx.UpdateJob(j)
-}
-
-func (o omittingTx) Job(id job.ID) (*job.Job, error) { return bare(o.Tx.Job(id)) }
-
-type omittingReadTx struct{ job.ReadTx }
-
-func (o omittingReadTx) Job(id job.ID) (*job.Job, error) { return bare(o.ReadTx.Job(id)) }
-
-func (o omittingReadTx) Jobs(f job.Filter) (job.Page, error) {
-	page, err := o.ReadTx.Jobs(f)
-	for _, j := range page.Jobs {
-		j.OmitBacktraces()
+// show takes out of jobs what is not to be shown. Every answer that holds jobs
+// passes here on its way out; nil stands for no job.
+func (s *Sidecar) show(jobs ...*job.Job) {
+	if !s.omits() {
+		return
 	}
-	return page, err
-}
-
-func bare(j *job.Job, err error) (*job.Job, error) {
-	if err == nil {
-		j.OmitBacktraces()
+	for _, j := range jobs {
+		if j != nil {
+			j.OmitBacktraces()
+		}
 	}
-	return j, err
 }

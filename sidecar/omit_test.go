@@ -18,6 +18,7 @@ const secret = "SECRETFRAME"
 // traced is a failure with a backtrace in every place where SDKs put one.
 func traced() job.Failure {
 	return job.Failure{Type: "E", Message: "no", Backtrace: []string{secret + " one", "two " + secret},
+		Extra:   json.RawMessage(`{"cause":[{"stackTrace":"` + secret + `"}]}`),
 		Details: json.RawMessage(`{"kept":1,"stacktrace":"` + secret + `","st\u0061ck":["` + secret + `"],"details":{"backtrace":"` + secret + `"},"a\"b":2}`)}
 }
 
@@ -106,10 +107,10 @@ func TestBacktracesAreKept(t *testing.T) {
 	s := omitter(t, path, "")
 	as := lives(t, s)
 	last := as[len(as)-1]
-	if n := bytes.Count(last.Errors, []byte(secret)); n != 15 || !fileHolds(t, path) {
-		t.Errorf("%d of 15 in %s", n, last.Errors)
+	if n := bytes.Count(last.Errors, []byte(secret)); n != 18 || !fileHolds(t, path) {
+		t.Errorf("%d of 18 in %s", n, last.Errors)
 	}
-	s.store = omitting{s.store}
+	s.o.Backtraces = OmitBacktraces
 	page, err := s.Jobs(t.Context(), job.Filter{Dead: true})
 	if err != nil || len(page.Jobs) != 1 {
 		t.Fatal(page, err)

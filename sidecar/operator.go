@@ -21,13 +21,17 @@ func view[T any](ctx context.Context, s *Sidecar, fn func(job.ReadTx) (T, error)
 
 // Job reads a job; see [job.Operator].
 func (s *Sidecar) Job(ctx context.Context, id job.ID) (*job.Job, error) {
-	return view(ctx, s, func(tx job.ReadTx) (*job.Job, error) { return tx.Job(id) })
+	j, err := view(ctx, s, func(tx job.ReadTx) (*job.Job, error) { return tx.Job(id) })
+	s.show(j)
+	return j, err
 }
 
 // Jobs lists jobs; see [job.Operator].
 func (s *Sidecar) Jobs(ctx context.Context, f job.Filter) (job.Page, error) {
 	f.Limit = min(max(orElse(f.Limit, 50), 1), 1000)
-	return view(ctx, s, func(tx job.ReadTx) (job.Page, error) { return tx.Jobs(f) })
+	page, err := view(ctx, s, func(tx job.ReadTx) (job.Page, error) { return tx.Jobs(f) })
+	s.show(page.Jobs...)
+	return page, err
 }
 
 // Cancel stops a job; see [job.Operator].
@@ -86,7 +90,7 @@ func (s *Sidecar) History(ctx context.Context, id job.ID) ([]job.Event, error) {
 // is not an error but a Health that is not OK.
 func (s *Sidecar) Health(ctx context.Context) (job.Health, error) {
 	now := s.now()
-	h := job.Health{OK: true, Backend: "sqlite", Uptime: now.Sub(s.started), Time: now, StaleAfter: silence}
+	h := job.Health{OK: true, Backend: "sqlite", Uptime: now.Sub(s.started), Time: now, StaleAfter: s.o.Silence}
 	begin := time.Now()
 	err := s.store.View(ctx, func(tx job.ReadTx) error {
 		qs, err := tx.Queues()
@@ -103,7 +107,7 @@ func (s *Sidecar) Health(ctx context.Context) (job.Health, error) {
 			}
 		}
 		for _, w := range ws {
-			if now.Sub(w.BeatAt) > silence {
+			if s.stale(w, now) {
 				h.StaleNow++
 			}
 		}

@@ -22,7 +22,10 @@ import (
 
 // machine plays the same sequence with a sidecar and with the model.
 type machine struct {
+	bound  int  // how often a job may be given back
+	buries bool // dead letters are the server's default
 	*Sidecar
+	disk   job.Store
 	m      model
 	now    time.Time
 	tokens []string // all that were ever given out
@@ -45,7 +48,7 @@ func chooseSequences(t *testing.T) {
 	if err != nil || n < 1 {
 		t.Fatalf("OUTRIDER_SEQUENCES is %q, want a number", asked)
 	}
-	checks := flag.Lookup("rapid.checks") // TestKeysFollowTheModel, the other test that uses rapid, is not parallel
+	checks := flag.Lookup("rapid.checks") // the other tests that use rapid are not parallel
 	before := checks.Value.String()
 	if err := checks.Value.Set(strconv.Itoa((n + parts - 1) / parts)); err != nil {
 		t.Fatal(err)
@@ -69,17 +72,27 @@ func TestSidecarFollowsTheModel(t *testing.T) {
 					r.Fatal(err)
 				}
 				defer store.Close()
-				x := &machine{now: genesis}
-				x.Sidecar = New(store, Options{Now: func() time.Time { return x.now }, Rand: func() float64 { return 0.5 }})
+				x := &machine{now: genesis, disk: store}
+				x.restart(r)
 				r.Repeat(map[string]func(*rapid.T){
 					"": x.check, "push": x.push, "fetch": x.fetch, "ack": x.ack, "fail": x.failJob, "requeue": x.requeue,
-					"beat": x.beat, "cancel": x.cancel, "activate": x.activate, "revive": x.revive, "delete": x.remove,
+					"beat": x.beat, "cancel": x.cancel, "activate": x.activate, "revive": x.revive, "retry": x.retry, "delete": x.remove,
 					"time": x.pass, "fetch again": x.fetch, "more time": x.pass,
+					"restart": x.restart,
 				})
 				storetest.Audit(r, store)
 			})
 		})
 	}
+}
+
+// restart begins a new life of the server, perhaps with another limit for jobs
+// that name none.
+func (x *machine) restart(r *rapid.T) {
+	o := Options{Now: func() time.Time { return x.now }, Rand: func() float64 { return 0.5 }, Rules: x.drawRules(r)}
+	o.Timeout = rapid.SampledFrom([]time.Duration{0, -1, 5 * time.Second, 20 * time.Second}).Draw(r, "standard timeout")
+	x.Sidecar = New(x.disk, o)
+	x.m.standard = max(x.o.Timeout, 0)
 }
 
 func (x *machine) push(r *rapid.T) {
@@ -99,6 +112,8 @@ func (x *machine) push(r *rapid.T) {
 	if err != nil {
 		r.Fatal(err)
 	}
+	p.buried = p.plan.bury
+	p.plan.bury = p.buried || x.buries // none of the plans says discard
 	x.m.push(p, x.now).id = rs[0].ID
 }
 
@@ -212,7 +227,7 @@ func (x *machine) requeue(r *rapid.T) {
 	j := x.some(r, job.Active)
 	c := x.claim(r, j)
 	_, err := x.Fail(context.Background(), c, job.Failure{Requeue: true})
-	agree(r, fmt.Sprintf("requeue %+v", c), j, !j.deleted && j.requeue(c), err, job.Conflict)
+	agree(r, fmt.Sprintf("requeue %+v", c), j, !j.deleted && j.requeue(c, x.bound, x.now), err, job.Conflict)
 }
 
 func (x *machine) beat(r *rapid.T) {
@@ -261,10 +276,42 @@ func (x *machine) activate(r *rapid.T) {
 	}
 }
 
+// drawRules draws what the server decides, and tells the model.
+func (x *machine) drawRules(r *rapid.T) (rules job.Rules) {
+	rules.Releases = rapid.SampledFrom([]int{0, 1, 2, -1}).Draw(r, "releases")
+	if x.bound = max(rules.Releases, 0); rules.Releases == 0 {
+		x.bound = job.DefaultReleases
+	}
+	if x.buries = rapid.Bool().Draw(r, "buries"); x.buries {
+		rules.OnExhaustion = job.OnExhaustionDeadLetter
+	}
+	for _, j := range x.m.jobs { // what a server says counts for those that fail under it
+		j.plan.bury = j.buried || x.buries
+	}
+	return rules
+}
+
 func (x *machine) revive(r *rapid.T) {
 	j := x.some(r, job.Discarded)
 	_, err := x.Revive(context.Background(), j.id)
-	if agree(r, "revive", j, j.dead, err, job.NotFound); err == nil {
+	refusal := job.NotFound
+	if j.dead {
+		refusal = job.Conflict
+	}
+	x.backAgain(r, "revive", j, j.dead, err, refusal)
+}
+
+// retry takes back what is discarded for whatever reason.
+func (x *machine) retry(r *rapid.T) {
+	j := x.some(r, job.Discarded)
+	_, err := x.Retry(context.Background(), j.id)
+	x.backAgain(r, "retry", j, j.state == job.Discarded, err, job.Conflict)
+}
+
+// backAgain agrees that a job begins anew, unless it must not run any more.
+func (x *machine) backAgain(r *rapid.T, verb string, j *modelJob, good bool, err error, refusal job.Kind) {
+	good = good && (j.expiry.IsZero() || x.now.Before(j.expiry))
+	if agree(r, verb, j, good, err, refusal); err == nil {
 		j.attempt, j.releases, j.errors, j.dead = 0, 0, 0, false
 		x.m.enter(j)
 	}

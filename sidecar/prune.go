@@ -34,7 +34,11 @@ func (r Retention) pruneAt(j *job.Job) (at time.Time, ok bool) {
 func (s *Sidecar) prune(ctx context.Context, now time.Time) (next time.Time, err error) {
 	r := s.o.Retention
 	err = s.store.Update(ctx, func(tx job.Tx) error {
-		next = now.Add(hourly)
+		at, err := s.pruneDead(tx, now) // first: what stays for a window is a dead letter no more
+		if err != nil {
+			return err
+		}
+		next = sooner(now.Add(hourly), at)
 		for _, st := range []job.State{job.Completed, job.Cancelled, job.Discarded} {
 			keep := r.kept(st)
 			old, err := tx.Due(st, now.Add(-keep), slice)
@@ -52,9 +56,7 @@ func (s *Sidecar) prune(ctx context.Context, now time.Time) (next time.Time, err
 				next = sooner(next, at)
 			}
 		}
-		at, err := s.pruneDead(tx, now)
-		next = sooner(next, at)
-		return err
+		return nil
 	})
 	return next, err
 }

@@ -342,3 +342,21 @@ func TestPruneAfterARelease(t *testing.T) {
 		}
 	}
 }
+
+// A dead letter that is kept for nothing but its window goes when that is over,
+// and not with the round of the next hour.
+func TestADeadLetterGoesWithItsWindow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Retention{Discarded: -1, Dead: -1})
+	j := w.push(func(e *job.Envelope) {
+		e.Retry = json.RawMessage(`{"max_attempts":1,"on_exhaustion":"dead_letter"}`)
+		e.Deduplication = json.RawMessage(`{"id":"k","ttl":8}`)
+	})
+	w.take("", 4*time.Second)
+	w.pass(4 * time.Second)
+	w.is("its window is open", j.ID, job.Discarded)
+	w.pass(4 * time.Second)
+	if _, err := w.Job(t.Context(), j.ID); job.KindOf(err) != job.NotFound {
+		t.Errorf("its window is over: %v", err)
+	}
+}

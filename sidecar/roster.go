@@ -11,16 +11,36 @@ import (
 type roster struct {
 	mu      sync.Mutex
 	loaded  bool
-	workers map[string]job.WorkerInfo
+	turns   uint64
+	workers map[string]listed
 }
 
-func (r *roster) set(w job.WorkerInfo) {
+// listed is what a worker is known to be since a turn.
+type listed struct {
+	job.WorkerInfo
+	turn uint64
+}
+
+// turn is asked for inside a transaction that changes workers. Who changes one
+// later gets a higher turn, whoever comes first with it to set.
+func (r *roster) turn() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.turns++
+	return r.turns
+}
+
+func (r *roster) set(turn uint64, ws ...job.WorkerInfo) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.workers == nil {
-		r.workers = map[string]job.WorkerInfo{}
+		r.workers = map[string]listed{}
 	}
-	r.workers[w.ID] = w
+	for _, w := range ws {
+		if r.workers[w.ID].turn <= turn {
+			r.workers[w.ID] = listed{w, turn}
+		}
+	}
 }
 
 func (r *roster) drop(id string) {
@@ -46,7 +66,7 @@ func (s *Sidecar) told(ctx context.Context, id string) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w, ok := r.workers[id]
-	return ok && directive(w, "") != "running", nil
+	return ok && !w.Takes(), nil
 }
 
 // loadRoster reads the workers of the life before, once.
@@ -63,11 +83,11 @@ func (s *Sidecar) loadRoster(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.workers == nil {
-		r.workers = map[string]job.WorkerInfo{}
+		r.workers = map[string]listed{}
 	}
 	for _, w := range ws {
 		if _, newer := r.workers[w.ID]; !newer {
-			r.workers[w.ID] = w
+			r.workers[w.ID] = listed{w, 0}
 		}
 	}
 	r.loaded = true

@@ -18,10 +18,17 @@ import (
 type Options struct {
 	Log        *slog.Logger  // nil is nowhere
 	Visibility time.Duration // length of a reservation nobody chose; 0 is 30 minutes
+	Timeout    time.Duration // limit of an execution whose job names none; 0 is 30 minutes, negative is none
+	Silence    time.Duration // without a beat until a worker that once beat counts as dead; 0 is 45 s, see [MinSilence]
 	Retention  Retention     // how long finished jobs stay
 	Backtraces Backtraces    // what becomes of backtraces; empty is kept
 	Ticks      Ticks         // where the servers of one app agree whose a tick is; nil: this one fires all of its schedules
+	Rules      job.Rules     // what becomes of jobs that do not say it themselves
 	Middleware *Chain        // runs around every PUSH; nil is none. It may be changed while the sidecar works
+
+	// TestDirectives lets the test_directive in a job's meta tell its worker what
+	// to do, for conformance suites. Meta is anybody's word, so nobody else wants it.
+	TestDirectives bool
 
 	Now   func() time.Time // the clock; nil is time.Now
 	NewID func() job.ID    // ids of jobs that bring none; nil is UUIDv7
@@ -53,8 +60,8 @@ type Sidecar struct {
 	quiet   chan struct{} // closed by Quiet
 	hush    sync.Once
 
-	looked time.Time // when Run last looked at the clock; its goroutine's alone
-	spare  time.Time // until when nobody loses a job; likewise
+	pauses  pauses
+	limited bool // the jobs of the life before have been looked at; Run's alone
 
 	crons     timetable
 	cronVerbs sync.Mutex // held while a schedule is changed, or its tick stored
@@ -66,7 +73,8 @@ var _ job.Service = (*Sidecar)(nil)
 
 const (
 	defaultVisibility = 30 * time.Minute // ojs-core.md §6.5
-	silence           = 45 * time.Second // three missed heartbeats, §7.5
+	defaultTimeout    = 30 * time.Minute // §5.2
+	silence           = 45 * time.Second // three missed heartbeats of the 15 s that §7.5 recommends
 	day               = 24 * time.Hour
 )
 
@@ -75,6 +83,8 @@ const (
 func New(store job.Store, o Options) *Sidecar {
 	o.Log = orElse(o.Log, slog.New(slog.DiscardHandler))
 	o.Visibility = orElse(o.Visibility, defaultVisibility)
+	o.Timeout = orElse(o.Timeout, defaultTimeout)
+	o.Silence = orElse(o.Silence, silence)
 	r := &o.Retention
 	r.Completed, r.Cancelled = orElse(r.Completed, 7*day), orElse(r.Cancelled, 7*day)
 	r.Discarded, r.Dead = orElse(r.Discarded, 30*day), orElse(r.Dead, 180*day)
@@ -91,11 +101,9 @@ func New(store job.Store, o Options) *Sidecar {
 	if o.Rand == nil {
 		o.Rand = mathrand.Float64
 	}
-	if o.Backtraces != "" && o.Backtraces != KeepBacktraces {
-		store = omitting{store}
-	}
 	s := &Sidecar{store: store, o: o, log: o.Log, quiet: make(chan struct{})}
 	s.started = s.now()
+	s.pauses.most = s.o.Silence / 3
 	s.ticked = s.started
 	s.clock.init(len(s.duties()))
 	s.ticker.init(len(s.ticking()))
@@ -156,6 +164,7 @@ func (s *Sidecar) change(ctx context.Context, id job.ID, verb func(*job.Job) err
 		return job.Change{}, err
 	}
 	s.announce(c.Job)
+	s.show(c.Job)
 	return c, nil
 }
 
@@ -171,10 +180,10 @@ func (s *Sidecar) announce(jobs ...*job.Job) {
 				s.ticker.wake(0, s.now())
 			}
 			if at, soon := s.o.Retention.pruneAt(j); soon {
-				s.clock.wake(dutyPrune, at)
+				s.clock.wake(dutyPrune, later(at, s.now()))
 			}
 		} else if !j.DueAt.IsZero() {
-			s.clock.wake(dutyOf(j.State), j.DueAt)
+			s.clock.wake(dutyOf(j.State), later(j.DueAt, s.now())) // what is due already was not slept through
 		}
 	}
 }

@@ -214,6 +214,7 @@ type answer struct {
 	verdict  job.Verdict
 	by       *keyedJob
 	replaced job.ID            // as the receipt says
+	all      []job.ID          // all that gave way
 	stopped  map[job.ID]string // who was cancelled, and why
 	refused  map[string]any    // the details of the Duplicate
 }
@@ -246,17 +247,17 @@ func TestKeysFollowTheModel(t *testing.T) {
 					r.Fatal(err)
 				}
 				defer store.Close()
-				x := &uniqueMachine{machine: machine{now: genesis}}
+				x := &uniqueMachine{machine: machine{now: genesis, bound: job.DefaultReleases}}
 				x.keep = rapid.SampledFrom([]Retention{{}, {}, {Completed: 2 * time.Second, Cancelled: time.Second, Discarded: 3 * time.Second, Dead: 4 * time.Second},
 					{Completed: -1, Cancelled: -1, Discarded: -1, Dead: -1}, {Completed: 20 * time.Second, Cancelled: -1, Discarded: time.Second, Dead: 2 * day}}).Draw(r, "retention")
 				x.dims = rapid.SampledFrom(dimLists).Draw(r, "most dims")
 				x.Sidecar = New(store, Options{Now: func() time.Time { return x.now }, Rand: func() float64 { return 0.5 }, Retention: x.keep,
 					NewID: func() job.ID { x.serial++; return serialID(x.serial) }})
-				x.keep = x.Sidecar.o.Retention // with the defaults
+				x.keep, x.m.standard = x.o.Retention, x.o.Timeout // with the defaults
 				r.Repeat(map[string]func(*rapid.T){
 					"": x.check, "push": x.push, "push one more": x.push, "push another": x.push, "send again": x.sendAgain, "explain": x.explain,
 					"fetch": x.fetch, "ack": x.ack, "fail": x.failJob, "requeue": x.requeue, "beat": x.beat, "cancel": x.cancel, "activate": x.activate,
-					"revive": x.revive, "delete": x.remove, "release key": x.releaseKey, "release dedup": x.releaseDedup,
+					"revive": x.revive, "retry": x.retry, "delete": x.remove, "release key": x.releaseKey, "release dedup": x.releaseDedup,
 					"time": x.pass, "fetch again": x.fetch, "more time": x.pass,
 				})
 				storetest.Audit(r, store)
@@ -331,13 +332,35 @@ func (x *uniqueMachine) owner(queue, id string) (owner *keyedJob) {
 
 // meets is the newest job that p meets under its policy, other than the one that is evicted.
 func (x *uniqueMachine) meets(p keyedPlan, evicted *keyedJob) (met *keyedJob) {
-	for _, j := range x.keyed {
-		if p.unique != nil && !j.deleted && j != evicted && j.fingerprint == p.fingerprint() && p.unique.counts(j.state) &&
-			(p.unique.period == 0 || j.created.Add(p.unique.period).After(x.now)) {
+	for _, j := range x.allMet(p) {
+		if j != evicted {
 			met = j
 		}
 	}
 	return met
+}
+
+// allMet are the jobs that p meets under its policy, the oldest first.
+func (x *uniqueMachine) allMet(p keyedPlan) (met []*keyedJob) {
+	for _, j := range x.keyed {
+		if p.unique != nil && !j.deleted && j.fingerprint == p.fingerprint() && p.unique.counts(j.state) &&
+			(p.unique.period == 0 || j.created.Add(p.unique.period).After(x.now)) {
+			met = append(met, j)
+		}
+	}
+	return met
+}
+
+// oust ends all that p meets and that has not ended, but the spared one.
+func (x *uniqueMachine) oust(p keyedPlan, spared *keyedJob, a *answer) {
+	for _, j := range x.allMet(p) { // the newest comes last
+		if j == spared || j.state.Terminal() {
+			continue
+		}
+		j.end(job.Cancelled)
+		a.replaced, a.stopped[j.id] = j.id, "replaced"
+		a.all = append(a.all, j.id)
+	}
 }
 
 // admit decides about one job, and does to the model what the decision is.
@@ -370,11 +393,11 @@ func (x *uniqueMachine) admit(p keyedPlan, id job.ID) answer {
 			return answer{verdict: job.Ignored, by: met}
 		case p.unique.conflict == "replace_except_schedule" && met.state == job.Scheduled:
 			met.args, met.meta = p.args(), p.meta()
-			return answer{verdict: job.Rewritten, by: met}
-		case !met.state.Terminal():
-			met.end(job.Cancelled)
-			a.replaced, a.stopped[met.id] = met.id, "replaced"
+			a.verdict, a.by = job.Rewritten, met
+			x.oust(p, met, &a)
+			return a
 		}
+		x.oust(p, owner, &a) // which gives way as the owner that it is
 	}
 	a.by = &keyedJob{modelJob: x.m.push(p.planJob, x.now), plan: p, args: p.args(), meta: p.meta(), fingerprint: p.fingerprint(), created: x.now}
 	a.by.id = id
@@ -386,6 +409,7 @@ func (x *uniqueMachine) admit(p keyedPlan, id job.ID) answer {
 		if a.stopped[owner.id] = "debounced"; a.replaced == "" {
 			a.replaced = owner.id
 		}
+		a.all = append(a.all, owner.id)
 		if p.dedup.ttl > 0 && !p.dedup.extend && !owner.until.IsZero() {
 			a.by.until = owner.until
 		}
@@ -455,6 +479,13 @@ func (x *uniqueMachine) pushOnce(r *rapid.T) {
 		if got.Verdict != want.verdict || got.Existing != (want.verdict != job.Created) || got.ID != want.by.id || got.Replaced != want.replaced {
 			r.Fatalf("pushed %s at %s: %q by %s, replaced %q; want %q by %s, replaced %q", describeAll(es[i]), x.now, got.Verdict, got.ID, got.Replaced,
 				want.verdict, want.by.id, want.replaced)
+		}
+		all, wantAll := slices.Sorted(slices.Values(got.AllReplaced)), slices.Sorted(slices.Values(want.all))
+		if len(wantAll) == 1 {
+			wantAll = nil // Replaced says it
+		}
+		if !slices.Equal(all, wantAll) {
+			r.Fatalf("pushed %s at %s: %v gave way, want %v", describeAll(es[i]), x.now, all, wantAll)
 		}
 		stored, err := x.Job(context.Background(), got.ID)
 		if err != nil || string(got.AppendJSON(nil, job.View{})) != string(stored.AppendJSON(nil, job.View{})) {
@@ -557,7 +588,7 @@ func (x *uniqueMachine) explain(r *rapid.T) {
 			want = "rejected"
 		case p.unique.conflict == "replace_except_schedule" && met.state == job.Scheduled:
 			want = "rewritten"
-		case !met.state.Terminal():
+		case slices.ContainsFunc(x.allMet(p), func(j *keyedJob) bool { return !j.state.Terminal() }):
 			want = "replaced"
 		}
 	}
@@ -599,6 +630,15 @@ func (x *uniqueMachine) releaseDedup(r *rapid.T) {
 // revive also forgets when the job had ended: it may end again before anybody looks.
 func (x *uniqueMachine) revive(r *rapid.T) {
 	x.machine.revive(r)
+	x.forgetEnds()
+}
+
+func (x *uniqueMachine) retry(r *rapid.T) {
+	x.machine.retry(r)
+	x.forgetEnds()
+}
+
+func (x *uniqueMachine) forgetEnds() {
 	for _, j := range x.keyed {
 		if !j.state.Terminal() {
 			j.ended = time.Time{}
@@ -611,7 +651,7 @@ func (x *uniqueMachine) pass(r *rapid.T) {
 	for x.now.Before(target) {
 		step := target
 		for _, j := range x.m.jobs {
-			if at := j.due(); !at.IsZero() && at.Before(step) {
+			if at := x.m.due(j); !at.IsZero() && at.Before(step) {
 				step = at
 			}
 		}
@@ -681,7 +721,12 @@ func (x *uniqueMachine) pruned(r *rapid.T, stored map[job.ID]*job.Job) {
 
 // compareKeys compares all that shows of the keys.
 func (x *uniqueMachine) compareKeys(r *rapid.T, stored map[job.ID]*job.Job) {
-	holding, holders := 0, map[string]job.ID{}
+	holders, claims := map[string]job.ID{}, map[string]job.ID{} // the newest that has not ended, else the holder
+	for _, j := range x.keyed {
+		if j.fingerprint != "" && !j.deleted && !j.state.Terminal() {
+			claims[j.fingerprint] = j.id
+		}
+	}
 	for _, j := range x.keyed {
 		s := stored[j.id]
 		if s == nil {
@@ -693,16 +738,23 @@ func (x *uniqueMachine) compareKeys(r *rapid.T, stored map[job.ID]*job.Job) {
 		if s.Holds == 0 {
 			continue
 		}
-		if holding++; holders[s.Fingerprint] != "" || !s.Holds.Has(s.State) {
+		if holders[s.Fingerprint] != "" || !s.Holds.Has(s.State) {
 			r.Fatalf("%s, %s, holds %s beside %q", s.ID, s.State, s.Fingerprint, holders[s.Fingerprint])
 		}
-		holders[s.Fingerprint] = s.ID
-	}
-	err := x.store.View(context.Background(), func(tx job.ReadTx) error {
-		held, err := tx.Jobs(job.Filter{Holding: true, Limit: 1})
-		if err != nil || held.Total != int64(holding) {
-			r.Fatalf("%d keys are held, %v; want %d", held.Total, err, holding)
+		if holders[s.Fingerprint] = s.ID; claims[s.Fingerprint] == "" {
+			claims[s.Fingerprint] = s.ID
 		}
+	}
+	list, err := x.Claims(context.Background(), job.Filter{Limit: 1000})
+	if err != nil || list.Total != int64(len(claims)) || len(list.Claims) != len(claims) {
+		r.Fatalf("the keys %+v are listed, %v; want %v", list, err, claims)
+	}
+	for _, c := range list.Claims {
+		if claims[c.Key] != c.JobID {
+			r.Fatalf("the key %s is listed with %s, want %s", c.Key, c.JobID, claims[c.Key])
+		}
+	}
+	err = x.store.View(context.Background(), func(tx job.ReadTx) error {
 		for _, queue := range []string{"a", "b"} {
 			for _, id := range dedupIDs {
 				want := x.owner(queue, id)

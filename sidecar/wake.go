@@ -75,10 +75,15 @@ func (b *bell) leave(w *waiter) {
 	b.mu.Unlock()
 	select {
 	case <-w.rung:
-		for _, q := range w.queues {
-			b.ring(q, 1)
-		}
+		b.pass(w)
 	default:
+	}
+}
+
+// pass gives a signal that w has taken and cannot use to the next in line.
+func (b *bell) pass(w *waiter) {
+	for _, q := range w.queues {
+		b.ring(q, 1)
 	}
 }
 
@@ -128,6 +133,13 @@ func (c *clock) plan(i int, t time.Time) {
 	if t.Before(c.next[i]) {
 		c.next[i] = t
 	}
+}
+
+// at is the time planned for duty i.
+func (c *clock) at(i int) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.next[i]
 }
 
 // soonest is the earliest time planned.

@@ -10,6 +10,14 @@ import (
 // pulse is how often a worker that registers is asked to beat (contract §3.12).
 const pulse = 5 * time.Second
 
+// What [Options.Silence] may sensibly be (ojs-core.md §7.5): three heartbeats of
+// the workers that beat every 5 s, and less than the day after which a silent
+// worker is forgotten.
+const (
+	MinSilence = 3 * pulse
+	MaxSilence = 8 * time.Hour
+)
+
 // nameless is the Invalid for a worker that does not say who it is.
 func nameless() error {
 	e := job.Errorf(job.Invalid, "worker_id is required: the name under which this worker beats")
@@ -24,6 +32,7 @@ func (s *Sidecar) Register(ctx context.Context, w job.WorkerInfo) (job.Registrat
 	}
 	now := s.now()
 	var fresh job.WorkerInfo
+	var turn uint64
 	err := s.store.Update(ctx, func(tx job.Tx) error {
 		known, err := tx.Worker(w.ID)
 		if err != nil && job.KindOf(err) != job.NotFound {
@@ -33,13 +42,14 @@ func (s *Sidecar) Register(ctx context.Context, w job.WorkerInfo) (job.Registrat
 		if err := tx.Tell(job.WorkerEvent(job.WorkerStarted, w.ID, now)); err != nil {
 			return err
 		}
+		turn = s.roster.turn()
 		return s.meet(tx, job.WorkerInfo{BeatAt: now}, fresh, now)
 	})
 	if err != nil {
 		return job.Registration{}, err
 	}
-	s.met(fresh, now)
-	return job.Registration{Time: now, Heartbeat: pulse, Silence: silence, Visibility: s.o.Visibility}, nil
+	s.met(fresh, turn, now)
+	return job.Registration{Time: now, Heartbeat: pulse, Silence: s.o.Silence, Visibility: s.o.Visibility}, nil
 }
 
 // meet stores what is known of a worker that has spoken, and tells what is new
@@ -50,18 +60,24 @@ func (s *Sidecar) meet(tx job.Tx, before, w job.WorkerInfo, now time.Time) error
 			return err
 		}
 	}
-	if directive(w, "") == "quiet" && directive(before, "") != "quiet" {
-		if err := tx.Tell(job.WorkerEvent(job.WorkerQuiet, w.ID, now)); err != nil {
-			return err
-		}
+	if err := s.tellQuiet(tx, before, w, now); err != nil {
+		return err
 	}
 	return tx.PutWorker(w)
 }
 
-// met is what follows when meet is on disk.
-func (s *Sidecar) met(w job.WorkerInfo, now time.Time) {
-	s.roster.set(w)
-	s.clock.wake(dutyWorkers, now.Add(silence))
+// tellQuiet tells that a worker takes no more jobs, if that is new.
+func (s *Sidecar) tellQuiet(tx job.Tx, before, w job.WorkerInfo, now time.Time) error {
+	if w.Wanted() != job.Quiet || before.Wanted() == job.Quiet {
+		return nil
+	}
+	return tx.Tell(job.WorkerEvent(job.WorkerQuiet, w.ID, now))
+}
+
+// met is what follows when meet is on disk; turn is that of its transaction.
+func (s *Sidecar) met(w job.WorkerInfo, turn uint64, now time.Time) {
+	s.roster.set(turn, w)
+	s.clock.wake(dutyWorkers, now.Add(s.o.Silence))
 }
 
 // Deregister forgets a worker that has stopped; see [job.Worker].
@@ -69,7 +85,8 @@ func (s *Sidecar) met(w job.WorkerInfo, now time.Time) {
 // Its jobs go back the way of a requeue and not of a lost reservation: the
 // worker said itself that it has stopped, so nothing is to be learned from the
 // attempt, and ojs-core.md §7.5 has a worker that shuts down return its jobs.
-// They keep their places in line and their attempts.
+// They keep their places in line and their attempts; one that was given back as
+// often as it may be has failed.
 func (s *Sidecar) Deregister(ctx context.Context, id string) (released []job.ID, err error) {
 	if id == "" {
 		return nil, nameless()
@@ -90,7 +107,7 @@ func (s *Sidecar) Deregister(ctx context.Context, id string) (released []job.ID,
 			if err != nil {
 				return err
 			}
-			if err := j.Fail(now, job.Claim{ID: j.ID, Worker: id}, job.Failure{Requeue: true}, 0); err != nil {
+			if err := j.Under(&s.o.Rules).Fail(now, job.Claim{ID: j.ID, Worker: id}, job.Failure{Requeue: true}, s.o.Rand()); err != nil {
 				return err
 			}
 			if err := tx.UpdateJob(j); err != nil {
@@ -108,6 +125,7 @@ func (s *Sidecar) Deregister(ctx context.Context, id string) (released []job.ID,
 	}
 	s.roster.drop(id)
 	s.announce(freed...)
+	s.tellFinal(freed...)
 	return released, nil
 }
 
@@ -116,7 +134,7 @@ func (s *Sidecar) Workers(ctx context.Context) ([]job.WorkerInfo, error) {
 	now := s.now()
 	ws, err := view(ctx, s, job.ReadTx.Workers)
 	for i := range ws {
-		ws[i].Stale = stale(ws[i], now)
+		ws[i].Stale = s.stale(ws[i], now)
 	}
 	return ws, err
 }
@@ -125,20 +143,22 @@ func (s *Sidecar) Workers(ctx context.Context) ([]job.WorkerInfo, error) {
 func (s *Sidecar) Worker(ctx context.Context, id string) (job.WorkerInfo, error) {
 	now := s.now()
 	w, err := view(ctx, s, func(tx job.ReadTx) (job.WorkerInfo, error) { return tx.Worker(id) })
-	w.Stale = err == nil && stale(w, now)
+	w.Stale = err == nil && s.stale(w, now)
 	return w, err
 }
 
 // stale reports whether a worker has been silent for too long.
-func stale(w job.WorkerInfo, now time.Time) bool { return now.Sub(w.BeatAt) >= silence }
+func (s *Sidecar) stale(w job.WorkerInfo, now time.Time) bool {
+	return now.Sub(w.BeatAt) >= s.o.Silence
+}
 
 // watch takes the jobs of workers that beat once and then fell silent, and
 // forgets them after a day (contract §4.9).
 func (s *Sidecar) watch(ctx context.Context, now time.Time) (next time.Time, err error) {
-	// Nobody could beat while this server was down or stopped.
-	if until := later(s.spare, s.started.Add(silence)); now.Before(until) {
-		return until, nil
+	if until := s.started.Add(s.o.Silence); now.Before(until) {
+		return until, nil // nobody could beat while this server was down
 	}
+	upto, over := s.pauses.limit(now)
 	var lost []*job.Job
 	var gone []string
 	err = s.store.Update(ctx, func(tx job.Tx) error {
@@ -148,8 +168,8 @@ func (s *Sidecar) watch(ctx context.Context, now time.Time) (next time.Time, err
 			return err
 		}
 		for _, w := range ws {
-			if !stale(w, now) {
-				next = sooner(next, w.BeatAt.Add(silence))
+			if !s.stale(w, upto) {
+				next = sooner(next, w.BeatAt.Add(s.o.Silence))
 				continue
 			}
 			if err := s.mourn(tx, w, now); err != nil {
@@ -158,10 +178,10 @@ func (s *Sidecar) watch(ctx context.Context, now time.Time) (next time.Time, err
 			if now.Sub(w.BeatAt) > day {
 				gone = append(gone, w.ID)
 			}
-			if w.Stale && now.Sub(w.BeatAt) > 3*silence {
+			if w.Stale && now.Sub(w.BeatAt) > 3*s.o.Silence {
 				continue // its jobs have been looked at; what it claims without a beat, its lease decides
 			}
-			jobs, until, err := s.bereave(tx, w, now)
+			jobs, until, err := s.bereave(tx, w, upto, now)
 			if err != nil {
 				return err
 			}
@@ -176,10 +196,11 @@ func (s *Sidecar) watch(ctx context.Context, now time.Time) (next time.Time, err
 		s.roster.drop(id)
 	}
 	s.announce(lost...)
+	s.tellFinal(lost...)
 	if next.IsZero() {
 		next = now.Add(hourly)
 	}
-	return next, nil
+	return later(next, over), nil
 }
 
 func later(a, b time.Time) time.Time {
@@ -207,14 +228,15 @@ func (s *Sidecar) mourn(tx job.Tx, w job.WorkerInfo, now time.Time) error {
 }
 
 // bereave takes the jobs of a stale worker. A job claimed after its last beat
-// shows that it lived then; until says when that is too long ago, too.
-func (s *Sidecar) bereave(tx job.Tx, w job.WorkerInfo, now time.Time) (lost []*job.Job, until time.Time, err error) {
+// shows that it lived then; until says when that is too long ago, too. What has
+// not run out at upto is covered by a grace.
+func (s *Sidecar) bereave(tx job.Tx, w job.WorkerInfo, upto, now time.Time) (lost []*job.Job, until time.Time, err error) {
 	held, err := tx.Held(w.ID)
 	if err != nil {
 		return nil, until, err
 	}
 	for _, h := range held {
-		if end := h.StartedAt.Add(silence); now.Before(end) {
+		if end := h.StartedAt.Add(s.o.Silence); upto.Before(end) {
 			until = sooner(until, end)
 			continue
 		}
@@ -222,7 +244,7 @@ func (s *Sidecar) bereave(tx job.Tx, w job.WorkerInfo, now time.Time) (lost []*j
 		if err != nil {
 			return nil, until, err
 		}
-		if err := j.Lose(now, "worker_death", s.o.Rand()); err != nil {
+		if err := j.Under(&s.o.Rules).Lose(now, "worker_death", s.o.Rand()); err != nil {
 			return nil, until, err
 		}
 		if err := tx.UpdateJob(j); err != nil {

@@ -13,25 +13,25 @@ import (
 
 // cronColumns are the columns of a schedule; cronArgs and cronFrom follow their order.
 const cronColumns = `name, expression, timezone, overlap, enabled, source, created_at, updated_at, anchor_at, ` +
-	`seen_at, hole_from, hole_to, ahead_at, next_run_at, last_run_at, last_job, run_count, runs, description, template`
+	`seen_at, hole_to, ahead_at, next_run_at, last_run_at, last_job, run_count, runs, description, template`
 
 const cronByName = `SELECT ` + cronColumns + ` FROM crons WHERE name = ?`
 
 const allCrons = `SELECT ` + cronColumns + ` FROM crons ORDER BY name`
 
 const putCron = `INSERT INTO crons (` + cronColumns + `)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (name) DO UPDATE SET
   expression = excluded.expression, timezone = excluded.timezone, overlap = excluded.overlap, enabled = excluded.enabled,
   source = excluded.source, created_at = excluded.created_at, updated_at = excluded.updated_at, anchor_at = excluded.anchor_at,
-  seen_at = excluded.seen_at, hole_from = excluded.hole_from, hole_to = excluded.hole_to, ahead_at = excluded.ahead_at,
+  seen_at = excluded.seen_at, hole_to = excluded.hole_to, ahead_at = excluded.ahead_at,
   next_run_at = excluded.next_run_at, last_run_at = excluded.last_run_at, last_job = excluded.last_job,
   run_count = excluded.run_count, runs = excluded.runs, description = excluded.description, template = excluded.template`
 
 // stepCron names what its caller has seen: a tick is claimed once, and never
 // with a CronSpec that is not valid any more.
 const stepCron = `UPDATE crons SET
-  seen_at = ?, hole_from = ?, hole_to = ?, ahead_at = ?, next_run_at = ?, last_run_at = ?, last_job = ?, run_count = ?, runs = ?
+  seen_at = ?, hole_to = ?, ahead_at = ?, next_run_at = ?, last_run_at = ?, last_job = ?, run_count = ?, runs = ?
 WHERE name = ? AND seen_at IS ? AND updated_at = ?`
 
 const deleteCron = `DELETE FROM crons WHERE name = ?`
@@ -51,7 +51,7 @@ func cronArgs(c *job.Cron) []any {
 
 // steppedArgs are the columns that a step changes.
 func steppedArgs(args []driver.Value, c *job.Cron) []driver.Value {
-	return append(args, millis(c.SeenAt), millis(c.HoleFrom), millis(c.HoleTo), millis(c.AheadAt),
+	return append(args, millis(c.SeenAt), millis(c.HoleTo), millis(c.AheadAt),
 		millis(c.NextRunAt), millis(c.LastRunAt), text(c.LastJob), c.RunCount, runsAs(c.Runs))
 }
 
@@ -66,7 +66,7 @@ func cronFrom[V any](values []V) *job.Cron {
 	}
 	c.Source = r.str()
 	c.CreatedAt, c.UpdatedAt, c.AnchorAt = r.time(), r.time(), r.time()
-	c.SeenAt, c.HoleFrom, c.HoleTo, c.AheadAt = r.time(), r.time(), r.time(), r.time()
+	c.SeenAt, c.HoleTo, c.AheadAt = r.time(), r.time(), r.time()
 	c.NextRunAt, c.LastRunAt = r.time(), r.time()
 	c.LastJob, c.RunCount = job.ID(r.str()), r.int()
 	runs, _ := r.next().([]byte)

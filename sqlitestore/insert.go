@@ -49,8 +49,9 @@ VALUES (` + unmet + `, ?, ?, ?, ?, ?, ?, ?, ?, 'available', 0, 0, ?, ?, 0, ?, ?,
 func plain(j *job.Job) bool {
 	return j.State == job.Available && j.Attempt == 0 && j.Releases == 0 && j.DueAt.IsZero() &&
 		j.ScheduledAt.IsZero() && j.ExpiresAt.IsZero() && j.Timeout == 0 && j.Visibility == 0 &&
-		j.Retry == nil && j.Deduplication == nil && j.CustomID == "" && j.Keep.IsZero() && j.RetryDelay == 0 && j.Lost == nil && j.Errors == nil && j.Error == nil &&
-		j.StartedAt.IsZero() && j.ActivatedAt.IsZero()
+		j.Retry == nil && j.Deduplication == nil && j.CustomID == "" && j.Keep.IsZero() && j.RetryDelay == 0 && j.Lost == nil &&
+		j.Result == nil && j.Errors == nil && j.Error == nil && !j.Dead &&
+		j.StartedAt.IsZero() && j.ActivatedAt.IsZero() && j.FinishedAt.IsZero() && j.NextRetryAt.IsZero() && j.RewrittenAt.IsZero()
 }
 
 const deleteSeq = `DELETE FROM jobs WHERE id = ? AND seq = ?`

@@ -33,8 +33,8 @@ func TestPlans(t *testing.T) {
 	var b strings.Builder
 	dead := conditions(job.Filter{Dead: true, Queue: "q"})
 	byQueue := conditions(job.Filter{Queue: "q"})
-	claims := job.Filter{Holding: true, Queue: "q", Type: "a.*", States: job.States[:2]}
-	holding := conditions(claims)
+	holding := conditions(job.Filter{Holding: true, Queue: "q", Type: "a.*", States: job.States[:2]})
+	counting := conditions(job.Filter{Holding: true})
 	for _, q := range []struct{ name, sql string }{
 		{"insertJob", insertJob}, {"insertPlain", insertPlain}, {"insertFirst", insertFirst}, {"insertFirstPlain", insertFirstPlain},
 		{"updateJob", updateJob}, {"updateKeyed", updateKeyed}, {"rewriteJob", rewriteJob}, {"heldKey", heldKey}, {"pastKey", pastKey},
@@ -42,8 +42,8 @@ func TestPlans(t *testing.T) {
 		{"availableIDs", availableIDs}, {"dueIDs", dueIDs}, {"nextDue", nextDue}, {"heldJobs", heldJobs},
 		{"deadStats", deadStats}, {"list", "SELECT id FROM jobs" + byQueue.String() + " ORDER BY id DESC LIMIT ?"},
 		{"list dead", "SELECT id FROM jobs" + dead.String() + " ORDER BY finished_at DESC, id DESC LIMIT ?"},
-		{"list holding", "SELECT " + jobColumns + from(claims) + holding.String() + " ORDER BY id DESC LIMIT ?"},
-		{"count holding", "SELECT count(*)" + from(job.Filter{Holding: true}) + " WHERE holds > 0"},
+		{"list holding", "SELECT " + jobColumns + " FROM jobs" + holding.String() + " ORDER BY id DESC LIMIT ?"},
+		{"count holding", "SELECT count(*) FROM jobs" + counting.String()},
 		{"allQueues", allQueues}, {"queueByName", queueByName}, {"putQueue", putQueue}, {"putWorker", putWorker},
 		{"putMark", putMark}, {"putEvents", putEvents}, {"eventChunks", eventChunks}, {"pruneEvents", pruneEvents},
 		{"toldOf", toldOf}, {"eventChunk", eventChunk}, {"oldest dead", "SELECT id FROM jobs" + dead.String() + oldestDead},

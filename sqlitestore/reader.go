@@ -86,7 +86,7 @@ func conditions(f job.Filter) where {
 		w.and("dead = 1")
 	}
 	if f.Holding {
-		w.and("holds > 0")
+		w.and(claims)
 	}
 	if len(f.States) > 0 {
 		marks := strings.TrimSuffix(strings.Repeat("?, ", len(f.States)), ", ")
@@ -116,19 +116,32 @@ func conditions(f job.Filter) where {
 	return w
 }
 
-// from is the table of a list. The planner would look for who holds a key among
-// all jobs, as their ids come in the order of the list.
-func from(f job.Filter) string {
-	if f.Holding {
-		return " FROM jobs INDEXED BY jobs_held"
-	}
-	return " FROM jobs"
-}
+// claims are the jobs for which a list shows the unique keys: of each key the
+// newest job that has not ended, else the one that holds it. The planner would
+// look for them among all jobs, as their ids come in the order of the list; so
+// the indexes are named, which hold all that is asked for.
+const claims = `id IN (
+SELECT id FROM jobs AS h INDEXED BY jobs_held
+WHERE holds > 0 AND NOT EXISTS (
+  SELECT 1 FROM jobs AS p INDEXED BY jobs_past
+  WHERE p.fingerprint = h.fingerprint AND p.holds = 0 AND p.state IN (` + alive + `)
+    AND (h.state NOT IN (` + alive + `) OR (p.created_at, p.id) > (h.created_at, h.id)))
+UNION ALL
+SELECT id FROM jobs AS p INDEXED BY jobs_past
+WHERE holds = 0 AND state IN (` + alive + `) AND NOT EXISTS (
+  SELECT 1 FROM jobs AS n INDEXED BY jobs_past
+  WHERE n.fingerprint = p.fingerprint AND n.holds = 0 AND n.state IN (` + alive + `) AND (n.created_at, n.id) > (p.created_at, p.id))
+  AND NOT EXISTS (
+  SELECT 1 FROM jobs AS h INDEXED BY jobs_held
+  WHERE h.fingerprint = p.fingerprint AND h.holds > 0 AND h.state IN (` + alive + `) AND (h.created_at, h.id) > (p.created_at, p.id)))`
+
+// alive are the states that are not final.
+const alive = `'scheduled', 'available', 'pending', 'active', 'retryable'`
 
 // Jobs reads one page of a list.
 func (r reader) Jobs(f job.Filter) (page job.Page, err error) {
 	w := conditions(f)
-	if err := sqlx.Get(r.q, &page.Total, "SELECT count(*)"+from(f)+w.String(), w.args...); err != nil {
+	if err := sqlx.Get(r.q, &page.Total, "SELECT count(*) FROM jobs"+w.String(), w.args...); err != nil {
 		return page, translate("count jobs", err)
 	}
 	order := " ORDER BY id DESC"
@@ -150,7 +163,7 @@ func (r reader) Jobs(f job.Filter) (page job.Page, err error) {
 		}
 	}
 	args := append(w.args, f.Limit+1, f.Offset)
-	page.Jobs, err = r.jobs("SELECT "+jobColumns+from(f)+w.String()+order+" LIMIT ? OFFSET ?", args...)
+	page.Jobs, err = r.jobs("SELECT "+jobColumns+" FROM jobs"+w.String()+order+" LIMIT ? OFFSET ?", args...)
 	if err != nil {
 		return page, translate("list jobs", err)
 	}

@@ -33,6 +33,7 @@ type Store struct {
 	closed   bool
 	identity int64
 	fresh    bool // this Open has made the file
+	lineage  job.Lineage
 }
 
 var _ job.Store = (*Store)(nil)
@@ -87,6 +88,9 @@ func (s *Store) start(ctx context.Context, o Options) error {
 		return err
 	}
 	if err := s.name(); err != nil {
+		return err
+	}
+	if err := s.date(o.Log); err != nil {
 		return err
 	}
 	if err := s.w.prepare(); err != nil {

@@ -326,7 +326,7 @@ func (w *writer) load() error {
 		Name  string
 		Value int64
 	}
-	if err := w.cold.Select(&marks, "SELECT name, value FROM marks"); err != nil {
+	if err := w.cold.Select(&marks, "SELECT name, value FROM marks WHERE name IN ('seq', 'events')"); err != nil {
 		return fmt.Errorf("read the marks: %w", err)
 	}
 	for _, m := range marks {

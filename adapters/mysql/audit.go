@@ -8,7 +8,7 @@ import "strings"
 
 // audit are the questions of outbox.Dialect.Audit.
 func audit(table string) []string {
-	all := []string{version, readOnly, tables, engine, columns, charset, defaults, indexes, identity}
+	all := []string{version, readOnly, readTransactions, tables, engine, columns, charset, defaults, indexes, identity}
 	for i, q := range all {
 		all[i] = strings.ReplaceAll(strings.ReplaceAll(q, "{version}", "VERSION()"), DefaultTable, table)
 	}
@@ -34,6 +34,10 @@ const version = `SELECT CONCAT(w.kind, ' ', w.v, ' is too old: the outbox needs 
 WHERE w.n < IF(w.kind = 'MariaDB', 10006000, 8000013)`
 
 const readOnly = `SELECT 'the server is read-only, as a replica is; name the primary in the DSN' FROM (SELECT 1 AS one) AS w WHERE @@GLOBAL.read_only = 1 OR @@GLOBAL.innodb_read_only = 1`
+
+// readTransactions asks for a variable that the two servers name differently.
+const readTransactions = `SELECT 'the transactions of this user are read-only, and a relay must mark rows; set transaction_read_only (tx_read_only in MariaDB) to 0 where it is set: in the DSN, or on the server'
+FROM (SELECT 1 AS one) AS w WHERE @@SESSION./*M! tx_read_only *//*!80000 transaction_read_only */ = 1`
 
 // ours are the tables of a relay.
 const ours = three + `
@@ -73,10 +77,14 @@ const relayColumns = `  SELECT 1 AS n, 'ojs_outbox' AS tab, 'id' AS name, 'bigin
   UNION ALL SELECT 15, 'ojs_outbox_relays', 'seen_at', 'bigint', 'bigint', 0, 1
   UNION ALL SELECT 16, 'ojs_outbox_relays', 'mode', 'varchar', 'varchar', 16, 1
   UNION ALL SELECT 17, 'ojs_outbox_relays', 'sent', 'bigint', 'bigint', 0, 1
-  UNION ALL SELECT 18, 'ojs_outbox_identity', 'value', 'varchar', 'varchar,char', 32, 1`
+  UNION ALL SELECT 18, 'ojs_outbox_identity', 'value', 'varchar', 'varchar,char', 32, 1
+  UNION ALL SELECT 19, 'ojs_outbox', 'answered_by', 'varchar', 'varchar,char', 36, 0
+  UNION ALL SELECT 20, 'ojs_outbox_relays', 'epoch', 'varchar', 'varchar', 16, 0
+  UNION ALL SELECT 21, 'ojs_outbox_relays', 'upto', 'bigint', 'bigint', 0, 0`
 
 const columns = `SELECT CONCAT(w.tab, '.', w.name, CASE
-  WHEN c.column_name IS NULL THEN CONCAT(': the column is missing; expected ', w.type)
+  WHEN c.column_name IS NULL THEN CONCAT(': the column is missing; ', IF(w.required = 1, 'expected ', CONCAT('run: ALTER TABLE ', w.tab, ' ADD COLUMN ', w.name, ' ')), w.type,
+    IF(w.required = 0 AND w.type = 'varchar', '(64)', ''))
   WHEN NOT FIND_IN_SET(c.data_type, w.types) THEN CONCAT(': expected ', w.type, ', found ', c.data_type)
   WHEN c.character_maximum_length < w.len THEN CONCAT(': expected at least ', w.len, ' characters, found ', c.column_type)
   ELSE ': expected NOT NULL, found a column that may be NULL' END)

@@ -43,23 +43,27 @@ func Dialect(table string) (outbox.Dialect, error) {
 		Peek:     named(`SELECT 1 FROM ojs_outbox WHERE status = 'pending' AND next_try_at <= ? LIMIT 1`),
 		Back:     named(`UPDATE ojs_outbox FORCE INDEX (ojs_outbox_owner) SET status = 'pending', owner = NULL WHERE owner = ? AND status = 'taken'`),
 		Done:     named(`DELETE o FROM ojs_outbox AS o FORCE INDEX (PRIMARY) WHERE status = 'taken' AND owner = ? AND id IN ({ids})`),
-		Sent:     named(`UPDATE ojs_outbox FORCE INDEX (PRIMARY) SET status = 'sent', owner = NULL, sent_at = ?, attempts = attempts + ?, error = NULL WHERE status = 'taken' AND owner = ? AND id IN ({ids})`),
-		Relayed:  named(`UPDATE ojs_outbox FORCE INDEX (PRIMARY) SET status = 'relayed', sent_at = ?, attempts = attempts + ?, error = NULL WHERE status = 'taken' AND owner = ? AND id IN ({ids})`),
+		Sent:     named(`UPDATE ojs_outbox FORCE INDEX (PRIMARY) SET status = 'sent', owner = NULL, sent_at = ?, attempts = ` + tries + ` + ?, error = NULL WHERE status = 'taken' AND owner = ? AND id IN ({ids})`),
+		Relayed:  named(`UPDATE ojs_outbox FORCE INDEX (PRIMARY) SET status = 'relayed', sent_at = ?, attempts = ` + tries + ` + ?, error = NULL, answered_by = {by} WHERE status = 'taken' AND owner = ? AND id IN ({ids})`),
 		Ended:    named(`DELETE o FROM ojs_outbox AS o FORCE INDEX (PRIMARY) WHERE status = 'relayed' AND owner = ? AND id IN ({ids})`),
-		Parked:   named(`UPDATE ojs_outbox FORCE INDEX (PRIMARY) SET status = 'parked', owner = NULL, error = LEFT(?, 10000), attempts = attempts + ? WHERE status = 'taken' AND owner = ? AND id IN ({ids})`),
-		Later:    named(`UPDATE ojs_outbox FORCE INDEX (PRIMARY) SET status = 'pending', owner = NULL, next_try_at = ?, error = LEFT(?, 10000), attempts = attempts + ? WHERE status = 'taken' AND owner = ? AND id IN ({ids})`),
+		Again:    named(`UPDATE ojs_outbox FORCE INDEX (PRIMARY) SET status = 'pending', owner = NULL, answered_by = NULL, sent_at = NULL WHERE status = 'relayed' AND owner = ? AND id IN ({ids})`),
+		Parked:   named(`UPDATE ojs_outbox FORCE INDEX (PRIMARY) SET status = 'parked', owner = NULL, error = LEFT(?, 10000), attempts = ` + tries + ` + ? WHERE status = 'taken' AND owner = ? AND id IN ({ids})`),
+		Later:    named(`UPDATE ojs_outbox FORCE INDEX (PRIMARY) SET status = 'pending', owner = NULL, next_try_at = ?, error = LEFT(?, 10000), attempts = ` + tries + ` + ? WHERE status = 'taken' AND owner = ? AND id IN ({ids})`),
 		Kept:     named(`SELECT id, status, coalesce(sent_at, 0) FROM ojs_outbox WHERE id > ? ORDER BY id LIMIT ?`),
 		Delete:   named(`DELETE o FROM ojs_outbox AS o FORCE INDEX (PRIMARY) WHERE status = 'sent' AND id IN ({ids})`),
 		Renew:    named(renew),
 		Leave:    named(`UPDATE ojs_outbox_relays SET until = ` + now + ` WHERE owner = ? AND until > 0`),
-		Count:    named(`UPDATE ojs_outbox_relays SET sent = sent + ? WHERE owner = ?`),
+		Count:    named(`UPDATE ojs_outbox_relays SET sent = sent + ?, epoch = ?, upto = ? WHERE owner = ?`),
 		Dead:     named(`SELECT owner FROM ojs_outbox_relays WHERE owner <> ? AND until > 0 AND until <= ` + now),
+		Holder:   named(holder),
+		Adopt:    named(`INSERT INTO ojs_outbox_relays (owner, mode, until, seen_at) VALUES (?, 'on_relay', ` + now + ` + ?, 0) ON DUPLICATE KEY UPDATE until = IF(until = 0, VALUES(until), until)`),
 		Free:     named(free),
 		Bury:     named(`UPDATE ojs_outbox_relays SET until = 0 WHERE owner = ? AND until <= ` + now),
-		Held:     named(`SELECT id, job_id, created_at FROM ojs_outbox WHERE owner = ? AND status = 'relayed' AND id > ? ORDER BY id LIMIT ?`),
+		Held:     named(`SELECT id, job_id, ` + written + `, answered_by FROM ojs_outbox WHERE owner = ? AND status = 'relayed' AND id > ? ORDER BY id LIMIT ?`),
+		Reached:  named(`SELECT coalesce(epoch, ''), coalesce(upto, 0) FROM ojs_outbox_relays WHERE owner = ?`),
 		Peers:    named(`SELECT owner, mode, sent, seen_at FROM ojs_outbox_relays WHERE seen_at >= ?`),
-		Stats:    named(`SELECT status, count(*), coalesce(min(created_at), 0) FROM ojs_outbox GROUP BY status`),
-		List:     named(`SELECT id, left(job_type, 255), attempts, created_at, error FROM ojs_outbox WHERE status = 'parked' AND id > ? ORDER BY id LIMIT ?`),
+		Stats:    named(stats),
+		List:     named(`SELECT id, left(job_type, 255), ` + tries + `, ` + written + `, error FROM ojs_outbox WHERE status = 'parked' AND id > ? ORDER BY id LIMIT ?`),
 		Replay:   named(`UPDATE ojs_outbox FORCE INDEX (PRIMARY) SET status = 'pending', error = NULL, next_try_at = 0 WHERE status = 'parked' AND id IN ({ids})`),
 		Discard:  named(`DELETE o FROM ojs_outbox AS o FORCE INDEX (PRIMARY) WHERE status = 'parked' AND id IN ({ids})`),
 
@@ -80,6 +84,24 @@ func SQL(table string) (string, error) {
 	d, err := Dialect(table)
 	return d.Create, err
 }
+
+// tries are those of a row so far: a number that no column refuses one more of,
+// whatever somebody has written there.
+const tries = `LEAST(GREATEST(attempts, 0), 1000000000)`
+
+// written is the created_at of a row, and 0 for one that is no time, as in the id
+// of its job.
+const written = `CASE WHEN created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END`
+
+// stats counts rows by their status. One that is taken and nobody's is told by itself:
+// no relay has it, and none will take it.
+const stats = `SELECT w.status, count(*), coalesce(min(NULLIF(w.at, 0)), 0) FROM (
+  SELECT CASE WHEN status IN ('taken', 'relayed') AND owner IS NULL THEN CONCAT(status, ' by nobody') ELSE status END AS status, ` + written + ` AS at FROM ojs_outbox) AS w
+GROUP BY w.status`
+
+// holder reads one row by the index of owners, however many there are.
+const holder = `SELECT t.owner, CASE WHEN EXISTS (SELECT 1 FROM ojs_outbox_relays AS r WHERE r.owner = t.owner AND r.until > 0) THEN 1 ELSE 0 END
+FROM (SELECT owner FROM ojs_outbox FORCE INDEX (ojs_outbox_owner) WHERE owner > ? AND status IN ('taken', 'relayed') ORDER BY owner, id LIMIT 1) AS t`
 
 // now is the clock of the database, in milliseconds since 1970. UNIX_TIMESTAMP(NOW(3))
 // would go through the session's time zone, and be an hour off when that one's
@@ -106,7 +128,8 @@ const tickTrim = `DELETE t FROM ojs_outbox_ticks AS t JOIN (
 // would wait there for rows that the app has not committed yet.
 
 // pending reads no more of a row than is needed to see that it is too long.
-const pending = `SELECT id, left(job_id, 64), left(job_type, 1024), left(job_args, 1048577), left(job_options, 1048577), created_at, attempts
+const pending = `SELECT id, left(job_id, 64), left(job_type, 1024), left(job_args, 1048577), left(job_options, 1048577), ` + written + `, ` + tries + `,
+  CASE WHEN sent_at IS NULL THEN 0 ELSE 1 END
 FROM ojs_outbox FORCE INDEX (ojs_outbox_status) WHERE status = 'pending' AND next_try_at <= ? ORDER BY id LIMIT ? FOR UPDATE SKIP LOCKED`
 
 const renew = `INSERT INTO ojs_outbox_relays (owner, mode, until, seen_at)
@@ -114,7 +137,7 @@ VALUES (?, ?, ` + now + ` + ?, ` + now + `)
 ON DUPLICATE KEY UPDATE mode = VALUES(mode), until = VALUES(until), seen_at = VALUES(seen_at)`
 
 // free is fenced: the owner may have come back.
-const free = `UPDATE ojs_outbox FORCE INDEX (ojs_outbox_owner) SET status = 'pending', owner = NULL
+const free = `UPDATE ojs_outbox FORCE INDEX (ojs_outbox_owner) SET status = 'pending', owner = NULL, answered_by = NULL, sent_at = NULL
 WHERE owner = ? AND status IN ('taken', 'relayed')
 AND EXISTS (SELECT 1 FROM ojs_outbox_relays AS r WHERE r.owner = ojs_outbox.owner AND r.until > 0 AND r.until <= ` + now + `)
 ORDER BY id LIMIT 500`

@@ -18,6 +18,7 @@ CREATE TABLE IF NOT EXISTS ojs_outbox (
   created_at  BIGINT       NOT NULL DEFAULT (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000),
   sent_at     BIGINT,
   error       TEXT,
+  answered_by VARCHAR(64),            -- relayed: the job that answers for it, if that is not its own
   KEY ojs_outbox_status (status, id), -- what the relays ask for all the time
   KEY ojs_outbox_owner (owner, id)    -- what a job server has
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
@@ -28,7 +29,9 @@ CREATE TABLE IF NOT EXISTS ojs_outbox_relays (
   until   BIGINT      NOT NULL, -- 0: it is dead, and its rows are free
   seen_at BIGINT      NOT NULL,
   mode    VARCHAR(16) NOT NULL, -- 'on_relay' or 'on_complete'
-  sent    BIGINT      NOT NULL DEFAULT 0
+  sent    BIGINT      NOT NULL DEFAULT 0,
+  epoch   VARCHAR(64),          -- of its disk, when it took the newest job
+  upto    BIGINT                -- and the event there behind that job
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
 -- The ticks of schedules that several job servers keep: each is decided once, by

@@ -8,7 +8,7 @@ import "strings"
 // audit are the questions of outbox.Dialect.Audit. What is wrong with the server
 // comes before what is wrong with a table, and a right before what it hides.
 func audit(table string) []string {
-	all := []string{version, replica, tables, rights, rowSecurity, columns, defaults, indexes, identity}
+	all := []string{version, replica, readOnly, encoding, tables, rights, rowSecurity, columns, defaults, indexes, identity}
 	for i, q := range all {
 		all[i] = strings.ReplaceAll(q, DefaultTable, table)
 	}
@@ -18,7 +18,7 @@ func audit(table string) []string {
 // tickAudit are the questions of outbox.Dialect.TickAudit: the same of one more table.
 func tickAudit(table string) []string {
 	of := func(question, list, other string) string { return strings.Replace(question, list, other, 1) }
-	all := []string{of(tables, ours, tickTable), of(rights, rightsOf, tickRights), of(rowSecurity, ours, tickTable), of(columns, wanted, tickWanted), tickIndexes}
+	all := []string{of(tables, ours, tickTable), of(rights, rightsOf, tickRights), of(rowSecurity, ours, tickTable), of(columns, wanted, tickWanted), tickIndexes, sequence}
 	for i, q := range all {
 		all[i] = strings.ReplaceAll(q, DefaultTable, table)
 	}
@@ -30,6 +30,17 @@ WHERE current_setting('server_version_num')::int < 130000`
 
 const replica = `SELECT 'the server is a read-only replica; name the primary in the DSN, or several hosts with target_session_attrs=read-write'
 WHERE pg_is_in_recovery()`
+
+const readOnly = `SELECT 'transactions of this user are read-only, and a relay must mark rows; run as an administrator: ALTER ROLE that user SET default_transaction_read_only = off; it may be set for the database or in the DSN, too'
+WHERE current_setting('transaction_read_only') = 'on' AND NOT pg_is_in_recovery()`
+
+// encoding: a job is text in UTF-8. Any other is changed into it by the server, but
+// for SQL_ASCII, which does not say what its bytes mean: the first row that is not
+// UTF-8 would stop the relay, and what is by chance would come out as other text.
+const encoding = `SELECT CASE WHEN current_setting('server_encoding') = 'SQL_ASCII'
+  THEN 'the database has the encoding SQL_ASCII, in which one row that is not UTF-8 would stop all others; move it to a database made with: CREATE DATABASE name ENCODING ''UTF8'' TEMPLATE template0'
+  ELSE 'the connection speaks ' || current_setting('client_encoding') || ', and jobs are UTF-8; add client_encoding=UTF8 to the parameters of the DSN' END
+WHERE current_setting('server_encoding') = 'SQL_ASCII' OR current_setting('client_encoding') <> 'UTF8'`
 
 // ours are the tables of a relay.
 const ours = `(VALUES (1, 'ojs_outbox'), (2, 'ojs_outbox_relays'), (3, 'ojs_outbox_identity')) AS w(n, name)`
@@ -72,14 +83,17 @@ const relayColumns = `
   (15, 'ojs_outbox_relays', 'seen_at', ARRAY['bigint'], 0, true),
   (16, 'ojs_outbox_relays', 'mode', ARRAY['text', 'character varying'], 16, true),
   (17, 'ojs_outbox_relays', 'sent', ARRAY['bigint'], 0, true),
-  (18, 'ojs_outbox_identity', 'value', ARRAY['text', 'character varying'], 32, true)`
+  (18, 'ojs_outbox_identity', 'value', ARRAY['text', 'character varying'], 32, true),
+  (19, 'ojs_outbox', 'answered_by', ARRAY['text', 'character varying'], 36, false),
+  (20, 'ojs_outbox_relays', 'epoch', ARRAY['text', 'character varying'], 16, false),
+  (21, 'ojs_outbox_relays', 'upto', ARRAY['bigint'], 0, false)`
 
 const columnsOf = `
 ) AS w(n, tab, name, types, len, required)
 LEFT JOIN pg_attribute a ON a.attrelid = to_regclass(w.tab) AND a.attname = w.name AND NOT a.attisdropped`
 
 const columns = `SELECT w.tab || '.' || w.name || CASE
-  WHEN a.attname IS NULL THEN ': the column is missing; expected ' || w.types[1]
+  WHEN a.attname IS NULL THEN ': the column is missing; ' || CASE WHEN w.required THEN 'expected ' ELSE 'run: ALTER TABLE ' || w.tab || ' ADD COLUMN ' || w.name || ' ' END || w.types[1]
   WHEN format_type(a.atttypid, NULL) <> ALL (w.types) THEN ': expected ' || w.types[1] || ', found ' || format_type(a.atttypid, NULL)
   WHEN a.atttypmod BETWEEN 4 AND w.len + 3 THEN ': expected at least ' || w.len || ' characters, found ' || format_type(a.atttypid, a.atttypmod)
   ELSE ': expected NOT NULL, found a column that may be NULL' END
@@ -140,3 +154,9 @@ WHERE to_regclass('ojs_outbox_ticks') IS NOT NULL AND NOT EXISTS (
   AND (i.indisunique OR w.n = 2) AND i.indnkeyatts = cardinality(w.cols)
   AND w.cols = ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey::int2[]) ORDER BY 1))
 ORDER BY w.n`
+
+// sequence: the ids of a table of one's own may come from a sequence, which has
+// rights of its own; those of an identity column need none.
+const sequence = `SELECT 'the user of the relay lacks the right USAGE on the sequence ' || pg_get_serial_sequence('ojs_outbox', 'id')::regclass || '; run as its owner: GRANT USAGE ON SEQUENCE ' || pg_get_serial_sequence('ojs_outbox', 'id')::regclass || ' TO that user'
+FROM pg_attribute AS a WHERE a.attrelid = to_regclass('ojs_outbox') AND a.attname = 'id' AND a.attidentity = ''
+AND NOT has_sequence_privilege(pg_get_serial_sequence('ojs_outbox', 'id'), 'USAGE')`

@@ -16,7 +16,8 @@ CREATE TABLE IF NOT EXISTS ojs_outbox (
   next_try_at BIGINT  NOT NULL DEFAULT 0,
   created_at  BIGINT  NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
   sent_at     BIGINT,
-  error       TEXT
+  error       TEXT,
+  answered_by TEXT                              -- relayed: the job that answers for it, if that is not its own
 );
 
 -- What the relays ask for all the time. Rows that are gone cost it nothing.
@@ -32,7 +33,9 @@ CREATE TABLE IF NOT EXISTS ojs_outbox_relays (
   until   BIGINT NOT NULL, -- 0: it is dead, and its rows are free
   seen_at BIGINT NOT NULL,
   mode    TEXT   NOT NULL, -- 'on_relay' or 'on_complete'
-  sent    BIGINT NOT NULL DEFAULT 0
+  sent    BIGINT NOT NULL DEFAULT 0,
+  epoch   TEXT,            -- of its disk, when it took the newest job
+  upto    BIGINT           -- and the event there behind that job
 );
 
 -- The ticks of schedules that several job servers keep: each is decided once, by

@@ -17,7 +17,8 @@ CREATE TABLE IF NOT EXISTS ojs_outbox (
   next_try_at INTEGER NOT NULL DEFAULT 0,
   created_at  INTEGER NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER)),
   sent_at     INTEGER,
-  error       TEXT
+  error       TEXT,
+  answered_by TEXT                              -- relayed: the job that answers for it, if that is not its own
 );
 
 -- What the relay asks for all the time. Rows that were sent cost it nothing.
@@ -33,7 +34,9 @@ CREATE TABLE IF NOT EXISTS ojs_outbox_relays (
   until   INTEGER NOT NULL, -- 0: it is dead, and its rows are free
   seen_at INTEGER NOT NULL,
   mode    TEXT    NOT NULL, -- 'on_relay' or 'on_complete'
-  sent    INTEGER NOT NULL DEFAULT 0
+  sent    INTEGER NOT NULL DEFAULT 0,
+  epoch   TEXT,             -- of its disk, when it took the newest job
+  upto    INTEGER           -- and the event there behind that job
 );
 
 -- The ticks of schedules that several job servers keep: each is decided once, by

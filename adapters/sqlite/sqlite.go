@@ -49,27 +49,32 @@ func Dialect(table string) (outbox.Dialect, error) {
 		Create:   named(create),
 		Columns:  named(`SELECT name FROM pragma_table_info('ojs_outbox')`),
 		Identity: named(`SELECT value FROM ojs_outbox_identity`),
+		Path:     `SELECT file FROM pragma_database_list WHERE name = 'main'`,
 		Audit:    audit(table),
 		Insert:   named(`INSERT INTO ojs_outbox (job_id, job_type, job_args, job_options) VALUES (?, ?, ?, ?)`),
 		Pending:  named(pending),
 		Done:     named(`DELETE FROM ojs_outbox WHERE status = 'pending' AND id IN ({ids}) AND ` + mine("?1")),
-		Sent:     named(`UPDATE ojs_outbox SET status = 'sent', sent_at = ?1, attempts = attempts + ?2, error = NULL WHERE status = 'pending' AND id IN ({ids}) AND ` + mine("?3")),
-		Relayed:  named(`UPDATE ojs_outbox SET status = 'relayed', sent_at = ?1, attempts = attempts + ?2, owner = ?3, error = NULL WHERE status = 'pending' AND id IN ({ids}) AND ` + mine("?3")),
+		Sent:     named(`UPDATE ojs_outbox SET status = 'sent', sent_at = ?1, attempts = ` + tries + ` + ?2, error = NULL WHERE status = 'pending' AND id IN ({ids}) AND ` + mine("?3")),
+		Relayed:  named(`UPDATE ojs_outbox SET status = 'relayed', sent_at = ?1, attempts = ` + tries + ` + ?2, owner = ?3, error = NULL, answered_by = {by} WHERE status = 'pending' AND id IN ({ids}) AND ` + mine("?3")),
 		Ended:    named(`DELETE FROM ojs_outbox WHERE status = 'relayed' AND owner = ? AND id IN ({ids})`),
-		Parked:   named(`UPDATE ojs_outbox SET status = 'parked', error = ?1, attempts = attempts + ?2 WHERE status = 'pending' AND id IN ({ids}) AND ` + mine("?3")),
-		Later:    named(`UPDATE ojs_outbox SET next_try_at = ?1, error = ?2, attempts = attempts + ?3 WHERE status = 'pending' AND id IN ({ids}) AND ` + mine("?4")),
+		Again:    named(`UPDATE ojs_outbox SET status = 'pending', owner = NULL, answered_by = NULL, sent_at = NULL WHERE status = 'relayed' AND owner = ? AND id IN ({ids})`),
+		Parked:   named(`UPDATE ojs_outbox SET status = 'parked', error = ?1, attempts = ` + tries + ` + ?2 WHERE status = 'pending' AND id IN ({ids}) AND ` + mine("?3")),
+		Later:    named(`UPDATE ojs_outbox SET next_try_at = ?1, error = ?2, attempts = ` + tries + ` + ?3 WHERE status = 'pending' AND id IN ({ids}) AND ` + mine("?4")),
 		Kept:     named(`SELECT id, status, CAST(ifnull(sent_at, 0) AS INTEGER) FROM ojs_outbox WHERE id > ? ORDER BY id LIMIT ?`),
 		Delete:   named(`DELETE FROM ojs_outbox WHERE status = 'sent' AND id IN ({ids})`),
 		Renew:    named(renew),
 		Leave:    named(`UPDATE ojs_outbox_relays SET until = ` + now + ` WHERE owner = ? AND until > 0`),
-		Count:    named(`UPDATE ojs_outbox_relays SET sent = sent + ? WHERE owner = ?`),
+		Count:    named(`UPDATE ojs_outbox_relays SET sent = sent + ?, epoch = ?, upto = ? WHERE owner = ?`),
 		Dead:     named(`SELECT owner FROM ojs_outbox_relays WHERE owner <> ? AND until > 0 AND until <= ` + now),
-		Free:     named(`UPDATE ojs_outbox SET status = 'pending', owner = NULL WHERE id IN (SELECT id FROM ojs_outbox WHERE owner = ?1 AND status = 'relayed' ORDER BY id LIMIT 500) AND ` + dead),
+		Holder:   named(holder),
+		Adopt:    named(`INSERT INTO ojs_outbox_relays (owner, mode, until, seen_at) VALUES (?1, 'on_relay', min(1, ?2), 0) ON CONFLICT (owner) DO UPDATE SET until = excluded.until WHERE ojs_outbox_relays.until = 0`),
+		Free:     named(`UPDATE ojs_outbox SET status = 'pending', owner = NULL, answered_by = NULL, sent_at = NULL WHERE id IN (SELECT id FROM ojs_outbox WHERE owner = ?1 AND status = 'relayed' ORDER BY id LIMIT 500) AND ` + dead),
 		Bury:     named(`UPDATE ojs_outbox_relays SET until = 0 WHERE owner = ? AND until <= ` + now),
-		Held:     named(`SELECT id, CAST(job_id AS TEXT), CASE typeof(created_at) WHEN 'integer' THEN created_at ELSE 0 END FROM ojs_outbox WHERE owner = ? AND status = 'relayed' AND id > ? ORDER BY id LIMIT ?`),
+		Held:     named(`SELECT id, CAST(job_id AS TEXT), ` + written + `, CAST(answered_by AS TEXT) FROM ojs_outbox WHERE owner = ? AND status = 'relayed' AND id > ? ORDER BY id LIMIT ?`),
+		Reached:  named(`SELECT coalesce(epoch, ''), coalesce(upto, 0) FROM ojs_outbox_relays WHERE owner = ?`),
 		Peers:    named(`SELECT owner, mode, sent, seen_at FROM ojs_outbox_relays WHERE seen_at >= ?`),
-		Stats:    named(`SELECT status, count(*), CAST(ifnull(min(created_at), 0) AS INTEGER) FROM ojs_outbox GROUP BY status`),
-		List:     named(`SELECT id, substr(job_type, 1, 255), CAST(attempts AS INTEGER), CASE typeof(created_at) WHEN 'integer' THEN created_at ELSE 0 END, error FROM ojs_outbox WHERE status = 'parked' AND id > ? ORDER BY id LIMIT ?`),
+		Stats:    named(stats),
+		List:     named(`SELECT id, ifnull(substr(job_type, 1, 255), ''), ` + tries + `, ` + written + `, error FROM ojs_outbox WHERE status = 'parked' AND id > ? ORDER BY id LIMIT ?`),
 		Replay:   named(`UPDATE ojs_outbox SET status = 'pending', error = NULL, next_try_at = 0 WHERE status = 'parked' AND id IN ({ids})`),
 		Discard:  named(`DELETE FROM ojs_outbox WHERE status = 'parked' AND id IN ({ids})`),
 
@@ -91,6 +96,24 @@ func Dialect(table string) (outbox.Dialect, error) {
 		},
 	}, nil
 }
+
+// tries are those of a row so far: a number that no column refuses one more of,
+// whatever somebody has written there.
+const tries = `min(max(CAST(ifnull(attempts, 0) AS INTEGER), 0), 1000000000)`
+
+// written is the created_at of a row, and 0 for one that is no time, as in the id
+// of its job.
+const written = `CASE WHEN typeof(created_at) = 'integer' AND created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END`
+
+// stats counts rows by their status. One that is taken and nobody's is told by itself:
+// no relay has it, and none will take it.
+const stats = `SELECT w.status, count(*), coalesce(min(NULLIF(w.at, 0)), 0) FROM (
+  SELECT CASE WHEN status IN ('taken', 'relayed') AND owner IS NULL THEN status || ' by nobody' ELSE status END AS status, ` + written + ` AS at FROM ojs_outbox) AS w
+GROUP BY w.status`
+
+// holder reads one row by the index of owners, however many there are.
+const holder = `SELECT t.owner, CASE WHEN EXISTS (SELECT 1 FROM ojs_outbox_relays AS r WHERE r.owner = t.owner AND r.until > 0) THEN 1 ELSE 0 END
+FROM (SELECT owner FROM ojs_outbox WHERE owner > ? AND status = 'relayed' ORDER BY owner, id LIMIT 1) AS t`
 
 // now is the clock of the database, in milliseconds since 1970.
 const now = `CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER)`
@@ -120,8 +143,9 @@ const tickTrim = `DELETE FROM ojs_outbox_ticks WHERE rowid IN (
 // reads as integers what an app may have written as something else.
 const pending = `SELECT id, substr(CAST(job_id AS BLOB), 1, 64), substr(CAST(job_type AS BLOB), 1, 1024),
   substr(CAST(job_args AS BLOB), 1, 1048577), substr(CAST(job_options AS BLOB), 1, 1048577),
-  CASE typeof(created_at) WHEN 'integer' THEN created_at ELSE 0 END, CAST(attempts AS INTEGER)
-FROM ojs_outbox WHERE status = 'pending' AND CAST(next_try_at AS INTEGER) <= ?{skip} ORDER BY id LIMIT ?`
+  ` + written + `, ` + tries + `,
+  CASE WHEN sent_at IS NULL THEN 0 ELSE 1 END
+FROM ojs_outbox WHERE status = 'pending' AND CAST(ifnull(next_try_at, 0) AS INTEGER) <= ?{skip} ORDER BY id LIMIT ?`
 
 // DSN is the address of an app's database file for the relay's connections, in
 // the form of the driver modernc.org/sqlite. Like any DSN of SQLite it makes the

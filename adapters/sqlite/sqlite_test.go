@@ -109,10 +109,12 @@ func TestThePlan(t *testing.T) {
 	if err := outbox.Init(t.Context(), db, d); err != nil {
 		t.Fatal(err)
 	}
-	fill := strings.NewReplacer("{skip}", " AND NOT (id BETWEEN 3 AND 9)", "{ids}", "1,2").Replace
+	fill := strings.NewReplacer("{skip}", " AND NOT (id BETWEEN 3 AND 9)", "{ids}", "1,2", "{by}", "CASE id WHEN 1 THEN 'a' END").Replace
 	for stmt, want := range map[string]string{
 		d.Pending: "SCAN ojs_outbox USING INDEX ojs_outbox_pending",
 		d.Sent:    "SEARCH ojs_outbox USING INTEGER PRIMARY KEY (rowid=?)",
+		d.Relayed: "SEARCH ojs_outbox USING INTEGER PRIMARY KEY (rowid=?)",
+		d.Again:   "SEARCH ojs_outbox USING INTEGER PRIMARY KEY (rowid=?)",
 		d.Parked:  "SEARCH ojs_outbox USING INTEGER PRIMARY KEY (rowid=?)",
 		d.Later:   "SEARCH ojs_outbox USING INTEGER PRIMARY KEY (rowid=?)",
 		d.Delete:  "SEARCH ojs_outbox USING INTEGER PRIMARY KEY (rowid=?)",

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -29,8 +30,8 @@ type conn struct {
 func parseTarget(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	switch {
-	case err != nil || u.Scheme != "http" && u.Scheme != "unix":
-		return nil, usage("--url must be http://host:port or unix:///path, got %q", s)
+	case err != nil || !strings.HasPrefix(s, "unix:///") && (u.Scheme != "http" || strings.ContainsAny(s, "@?#")):
+		return nil, usage("--url must be http://host:port or unix:///path, without a user or a password")
 	case u.Scheme == "http" && u.Port() == "":
 		u.Host = net.JoinHostPort(u.Hostname(), "80")
 	}

@@ -34,11 +34,6 @@ func (b *bench) outbox(ctx context.Context) (results []result, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, src.clear(b.cfg.Outbox != ""), src.db.Close()) }()
-	if b.cfg.Outbox == "" {
-		if _, err := src.db.ExecContext(ctx, "PRAGMA journal_mode = WAL"); err != nil {
-			return nil, fmt.Errorf("prepare the shop: %w", err)
-		}
-	}
 	if err := src.init(ctx); err != nil {
 		return nil, err
 	}

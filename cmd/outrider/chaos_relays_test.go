@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/outrider-jobs/outrider/client"
 	"github.com/outrider-jobs/outrider/outbox"
 )
 
@@ -42,14 +43,14 @@ func chaosScale(t *testing.T) scale {
 func TestChaosOfRelays(t *testing.T) { onShopsAtOnce(t, chaosOfRelays) }
 
 func chaosOfRelays(t *testing.T, s *chaosShop) {
-	size, seed := chaosScale(t), uint64(time.Now().UnixNano())
+	size, seed := chaosScale(t), chaosSeed(t)
 	dir, addr := t.TempDir(), freePort(t)
 	jobs := filepath.Join(dir, "jobs.db")
 	server := keep(t, "server", "serve", "--listen", addr, "--db", jobs)
 	up(t, server, "http://"+addr)
 	proxy := newLossy(t, "http://"+addr, 20)
-	d := done{times: map[int64]int{}}
-	stopWorker := d.work(t, "http://"+addr, 20, 0)
+	h := newHistory()
+	stopWorker := h.work(t, server.name, "http://"+addr, 20, 0)
 	kept := []*keeper{
 		keep(t, "relay 1", "relay", "--outbox", s.dsn, "--to", proxy.URL, "--outbox-lease", "2s"),
 		keep(t, "relay 2", "relay", "--outbox", s.dsn, "--to", proxy.URL, "--outbox-lease", "2s"),
@@ -57,7 +58,7 @@ func chaosOfRelays(t *testing.T, s *chaosShop) {
 	}
 
 	began := time.Now()
-	app := &load{shop: s, target: int64(size.rows), size: size.size, delay: size.delay, seed: seed}
+	app := &load{shop: s, target: int64(size.rows), size: size.size, delay: size.delay, seed: seed, kinds: append([]*keyKind{clash}, keyKinds...)}
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
@@ -67,7 +68,8 @@ func chaosOfRelays(t *testing.T, s *chaosShop) {
 	for running := true; running; {
 		select {
 		case <-time.After(size.every):
-			kept[kills%len(kept)].crash(nil)
+			k := kept[kills%len(kept)]
+			k.crash(func() { h.fault(k.name, killed) })
 			kills++
 			up(t, server, "http://"+addr)
 		case <-written:
@@ -80,7 +82,7 @@ func chaosOfRelays(t *testing.T, s *chaosShop) {
 	drained := time.Since(began)
 	committed := s.committed()
 	if left == 0 {
-		settles(func() int64 { n, _ := d.sizes(); return int64(len(committed) - n) })
+		settles(func() int64 { return liveAt(t, "http://"+addr) })
 	}
 	ended := time.Since(began)
 	stopWorker()
@@ -89,10 +91,11 @@ func chaosOfRelays(t *testing.T, s *chaosShop) {
 	}
 
 	stored := jobsIn(t, jobs)
-	audit(committed, stored).report(t)
-	s.emptyOutbox()
+	s.keepHistory(h)
+	s.keepJobs(stored)
+	s.judge(seed, append(laws(outbox.OnComplete, 1), storeLaws...)) // the disk is never lost
 	app.seen(t)
-	_, again := d.sizes()
+	_, again := h.done()
 	t.Logf("%s, seed %d: %d orders committed in %d transactions, %d rolled back, %d jobs; %d kills; %d posts with %d jobs sent again, %d of their answers lost, %d gets, %d requests to a dead server; %d executions too many; "+
 		"written in %v, drained after %v, done after %v", s.d.Name, seed, len(committed), app.commits.Load(), app.rolledBack.Load(), len(stored),
 		kills, proxy.posts.Load(), proxy.resends(), proxy.lost.Load(), proxy.gets.Load(), proxy.down.Load(), again,
@@ -100,6 +103,28 @@ func chaosOfRelays(t *testing.T, s *chaosShop) {
 	if proxy.lost.Load() == 0 || proxy.resends() == 0 || kills < 2 {
 		t.Errorf("there was no chaos: %d kills, %d answers lost, %d resends", kills, proxy.lost.Load(), proxy.resends())
 	}
+}
+
+// liveAt are the jobs of a server that have not ended.
+func liveAt(t *testing.T, url string) (n int64) {
+	t.Helper()
+	c, err := client.New(url, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	queues, err := c.Queues(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range queues {
+		for state, of := range q.Counts {
+			if !state.Terminal() {
+				n += of
+			}
+		}
+	}
+	return n
 }
 
 // seen fails the test if the app has seen an error: a relay must not be felt.
@@ -127,11 +152,12 @@ func lostCommits(t *testing.T, s *chaosShop) {
 	jobs := filepath.Join(dir, "jobs.db")
 	server := keep(t, "server", "serve", "--listen", addr, "--db", jobs)
 	up(t, server, "http://"+addr)
-	d := done{times: map[int64]int{}}
-	stopWorker := d.work(t, "http://"+addr, 20, 0)
+	h := newHistory()
+	stopWorker := h.work(t, server.name, "http://"+addr, 20, 0)
 	relay := keep(t, "relay", "relay", "--outbox", near, "--to", "http://"+addr)
 
-	app := &load{shop: s, target: int64(min(chaosRows(t, 2000), 20_000)), size: 2, delay: 100 * time.Millisecond, seed: uint64(time.Now().UnixNano())}
+	seed := chaosSeed(t)
+	app := &load{shop: s, target: int64(min(chaosRows(t, 2000), 20_000)), size: 2, delay: 100 * time.Millisecond, seed: seed, kinds: keyKinds}
 	app.run(t.Context())
 	host.healed.Store(true)
 	left := settles(func() int64 { st := s.status(); return st.Pending + st.Taken })
@@ -140,17 +166,18 @@ func lostCommits(t *testing.T, s *chaosShop) {
 	}
 	committed := s.committed()
 	if left == 0 {
-		settles(func() int64 { n, _ := d.sizes(); return int64(len(committed) - n) })
+		settles(func() int64 { return liveAt(t, "http://"+addr) })
 	}
 	stopWorker()
 	relay.stop()
 	server.stop()
 	if left == 0 {
-		audit(committed, jobsIn(t, jobs)).report(t)
-		s.emptyOutbox()
+		s.keepHistory(h)
+		s.keepJobs(jobsIn(t, jobs))
+		s.judge(seed, append(laws(outbox.OnComplete, 1), storeLaws...))
 	}
 	app.seen(t)
-	t.Logf("%s: %d orders; %d of %d commits cut", s.d.Name, len(committed), host.cuts.Load(), host.commits.Load())
+	t.Logf("%s, seed %d: %d orders; %d of %d commits cut", s.d.Name, seed, len(committed), host.cuts.Load(), host.commits.Load())
 }
 
 // TestAnOpenTransactionOfTheApp: one transaction of the app has written a row

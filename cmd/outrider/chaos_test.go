@@ -9,7 +9,6 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"fmt"
-	"log/slog"
 	mathrand "math/rand/v2"
 	"net"
 	"net/url"
@@ -33,7 +32,6 @@ import (
 	"github.com/outrider-jobs/outrider/adapters/postgres"
 	"github.com/outrider-jobs/outrider/adapters/sqlite"
 	"github.com/outrider-jobs/outrider/client"
-	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/outbox"
 )
 
@@ -59,6 +57,21 @@ func chaosRows(t *testing.T, standard int) int {
 	return n
 }
 
+// chaosSeed is what a test draws its orders and faults from: OUTRIDER_CHAOS_SEED
+// draws those of another run again.
+func chaosSeed(t *testing.T) uint64 {
+	t.Helper()
+	v := os.Getenv("OUTRIDER_CHAOS_SEED")
+	if v == "" {
+		return mathrand.Uint64()
+	}
+	n, err := strconv.ParseUint(v, 10, 64)
+	if err != nil {
+		t.Fatalf("OUTRIDER_CHAOS_SEED: %q is no seed", v)
+	}
+	return n
+}
+
 // chaosShop is an app's database with orders and an outbox.
 type chaosShop struct {
 	t   *testing.T
@@ -74,8 +87,12 @@ func onShops(t *testing.T, test func(t *testing.T, s *chaosShop)) {
 	}
 }
 
-// onShopsAtOnce is onShops for tests that mostly wait, unless they are large.
+// onShopsAtOnce is onShops for tests that mostly wait, unless they are large: they
+// run beside each other.
 func onShopsAtOnce(t *testing.T, test func(t *testing.T, s *chaosShop)) {
+	if os.Getenv("OUTRIDER_CHAOS_ROWS") == "" {
+		t.Parallel()
+	}
 	onShops(t, func(t *testing.T, s *chaosShop) {
 		if os.Getenv("OUTRIDER_CHAOS_ROWS") == "" {
 			t.Parallel()
@@ -99,7 +116,8 @@ func newShop(t *testing.T, database string) *chaosShop {
 	if err := outbox.Init(t.Context(), s.app, s.d); err != nil {
 		t.Fatal(err)
 	}
-	s.exec(`CREATE TABLE orders (id BIGINT PRIMARY KEY, email VARCHAR(100) NOT NULL)`)
+	s.exec(ordersTable)
+	s.exec(`CREATE INDEX orders_akey ON orders (akey)`)
 	return s
 }
 
@@ -216,7 +234,7 @@ func (s *chaosShop) committed() (ids []int64) {
 	return ids
 }
 
-const chaosOptions = `{"retry":{"max_attempts":100,"initial_interval":"PT0.1S","backoff_strategy":"none","jitter":false}}`
+const chaosOptions = `{"retry":` + chaosRetry + `}`
 
 // placeOrders writes orders and the rows of their jobs; what an order is named says all of it.
 func placeOrders(tx *sql.Tx, ids ...int64) error {
@@ -241,6 +259,7 @@ type load struct {
 	size   int           // orders of a transaction, on average
 	delay  time.Duration // the longest a transaction stays open
 	seed   uint64
+	kinds  []*keyKind // of the orders that share a key
 
 	alone      sync.Mutex // SQLite has one writer, and the app knows that
 	next       atomic.Int64
@@ -258,10 +277,10 @@ const chaosWriters = 8
 func (l *load) run(ctx context.Context) {
 	var writers sync.WaitGroup
 	for i := range chaosWriters {
-		r := mathrand.New(mathrand.NewPCG(l.seed, uint64(i)))
+		d := &drawer{r: mathrand.New(mathrand.NewPCG(l.seed, uint64(i))), name: fmt.Sprintf("k%d", i), kinds: l.kinds}
 		writers.Go(func() {
 			for ctx.Err() == nil && l.committed.Load() < l.target {
-				if err := l.transaction(r); err != nil {
+				if err := l.transaction(d); err != nil {
 					l.mu.Lock()
 					l.errors = append(l.errors, err)
 					l.mu.Unlock()
@@ -274,10 +293,11 @@ func (l *load) run(ctx context.Context) {
 
 // transaction is one of the app's. Its rows come in several statements with
 // pauses, so that the ids of many transactions lie among each other.
-func (l *load) transaction(r *mathrand.Rand) error {
-	n := 1 + r.IntN(2*l.size)
-	back := r.IntN(10) == 0
-	delay := time.Duration(r.Int64N(int64(l.delay) + 1))
+func (l *load) transaction(d *drawer) error {
+	n := 1 + d.r.IntN(2*l.size)
+	back := d.r.IntN(10) == 0
+	native := d.r.IntN(2) == 0
+	delay := time.Duration(d.r.Int64N(int64(l.delay) + 1))
 	if l.shop.d.Name == "sqlite" {
 		// While it is open nobody else writes, the relay neither: an app of
 		// SQLite makes its mind up before it begins.
@@ -286,107 +306,32 @@ func (l *load) transaction(r *mathrand.Rand) error {
 		l.alone.Lock()
 		defer l.alone.Unlock()
 	}
-	tx, err := l.shop.app.Begin()
-	if err != nil {
-		return fmt.Errorf("begin: %w", err)
-	}
-	defer tx.Rollback() // after Commit it does nothing
-	const parts = 4
-	for from, part := 0, 0; from < n; part++ {
-		to := min(n, from+max(1, (n+parts-1)/parts))
-		ids := make([]int64, 0, to-from)
-		for range to - from {
-			ids = append(ids, l.next.Add(1))
-		}
-		if err := placeOrders(tx, ids...); err != nil {
-			return fmt.Errorf("place orders: %w", err)
-		}
-		time.Sleep(delay / parts)
-		from = to
-	}
-	if back {
-		l.rolledBack.Add(int64(n))
-		return tx.Rollback()
-	}
-	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("commit: %w", err)
-	}
-	l.commits.Add(1)
-	l.committed.Add(int64(n))
-	return nil
-}
-
-// done are the orders whose jobs workers have finished, and how often.
-type done struct {
-	mu    sync.Mutex // guards times
-	times map[int64]int
-}
-
-func (d *done) add(order int64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.times[order]++
-}
-
-// sizes are how many orders are done, and how many times too often.
-func (d *done) sizes() (orders, again int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, n := range d.times {
-		again += n - 1
-	}
-	return len(d.times), again
-}
-
-func (d *done) missing(committed []int64) (ids []int64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, id := range committed {
-		if d.times[id] == 0 {
-			ids = append(ids, id)
-		}
-	}
-	return ids
-}
-
-// work runs a worker of the server at url until the test ends or stop is
-// called: so many jobs at once, each for 1 ms to take more.
-func (d *done) work(t *testing.T, url string, atOnce int, take time.Duration) (stop func()) {
-	t.Helper()
-	c, err := client.New(url, client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	w := client.NewWorker(c, client.WorkerOptions{Concurrency: atOnce, Heartbeat: 500 * time.Millisecond, Visibility: 3 * time.Second,
-		Wait: time.Second, Grace: 2 * time.Second, Logger: slog.New(slog.DiscardHandler)})
-	w.Handle("order.confirm", func(ctx context.Context, j *job.Job) (any, error) {
-		var order int64
-		if err := client.Args(j, &order); err != nil {
-			return nil, client.Discard(err)
-		}
-		if take > 0 {
-			time.Sleep(time.Millisecond + time.Duration(mathrand.Int64N(int64(take))))
-		}
-		d.add(order)
-		return nil, nil
-	})
-	var running sync.WaitGroup
-	running.Go(func() {
-		for ctx.Err() == nil {
-			if err := w.Run(ctx); err != nil {
-				t.Logf("the worker of %s: %v", url, err)
-				time.Sleep(100 * time.Millisecond)
+	err := l.shop.transact(native, func(tx orderTx) (bool, error) {
+		const parts = 4
+		for from, part := 0, 0; from < n; part++ {
+			to := min(n, from+max(1, (n+parts-1)/parts))
+			orders := make([]*placed, 0, to-from)
+			for range to - from {
+				orders = append(orders, d.draw(l.next.Add(1)))
 			}
+			if err := placeMixed(tx, orders); err != nil {
+				return false, fmt.Errorf("place orders: %w", err)
+			}
+			time.Sleep(delay / parts)
+			from = to
 		}
+		return !back, nil
 	})
-	stop = sync.OnceFunc(func() {
-		cancel()
-		running.Wait()
-		c.Close()
-	})
-	t.Cleanup(stop)
-	return stop
+	switch {
+	case err != nil:
+		return err
+	case back:
+		l.rolledBack.Add(int64(n))
+	default:
+		l.commits.Add(1)
+		l.committed.Add(int64(n))
+	}
+	return nil
 }
 
 // keeper keeps one process of the program running, as a supervisor would.

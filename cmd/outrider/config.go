@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"path/filepath"
 	"slices"
 	"sort"
 	"strconv"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/outrider-jobs/outrider/adapters/sqlite"
 	"github.com/outrider-jobs/outrider/client"
@@ -34,6 +32,11 @@ type config struct {
 	grace     time.Duration
 
 	backtraces sidecar.Backtraces
+	rules      job.Rules
+	timeout    time.Duration // of jobs that name none; negative is none
+	silence    time.Duration // that ends a worker
+
+	testDirectives bool // for conformance suites only
 
 	cronFile string    // of schedules, or empty
 	cronWith string    // coordination of schedules: "none" or "outbox"
@@ -59,7 +62,8 @@ var relaySettings = []string{"outbox", "outbox-table", "outbox-release", "outbox
 	"outbox-poll-busy", "outbox-poll-idle", "outbox-batch", "outbox-wake", "outbox-poke-socket"}
 
 // setting is one thing that can be told: by a flag, else by a variable of the
-// environment, else by its default.
+// environment or by the file that the variable with _FILE behind its name names,
+// else by its default.
 type setting struct {
 	flag, env, standard string
 	list                bool // may be given more than once; commas part the values of the variable, those of DSNs only in front of another DSN
@@ -75,7 +79,7 @@ var settings = []setting{
 		func(c *config, v string) (err error) { c.listen, err = parseAddress(v); return err }},
 	{"db", "OUTRIDER_DB", "./outrider.db", false, false,
 		"file that keeps the jobs",
-		func(c *config, v string) error { c.db = v; return nil }},
+		setDB},
 	{"outbox", "OUTRIDER_OUTBOX", "", true, true,
 		"database whose outbox table is relayed: sqlite:FILE, postgres://user:password@host/name or mysql://user:password@host/name; may be repeated",
 		func(c *config, v string) error {
@@ -122,16 +126,31 @@ var settings = []setting{
 	{"shutdown-grace", "OUTRIDER_SHUTDOWN_GRACE", "30s", false, false,
 		"how long a stop waits for jobs that are being worked on",
 		setGrace},
+	{"default-timeout", "OUTRIDER_DEFAULT_TIMEOUT", "30m", false, false,
+		"how long a job that names no timeout may run; 0 is for ever",
+		setTimeout},
+	{"heartbeat-timeout", "OUTRIDER_HEARTBEAT_TIMEOUT", "45s", false, false,
+		"how long a worker that has beaten may be silent, before its jobs go to others; 15s to 8h, where workers beat every 5s",
+		setSilence},
 	{"backtraces", "OUTRIDER_BACKTRACES", "keep", false, false,
 		"what becomes of the backtraces that workers report: keep, or omit to neither store nor show them",
 		setBacktraces},
+	{"on-exhaustion", "OUTRIDER_ON_EXHAUSTION", "", true, false,
+		"what becomes of a job that has failed for good and whose retry policy does not say it: discard, the default, or dead_letter; QUEUE=dead_letter says it of one queue; may be repeated",
+		setExhaustion},
+	{"max-requeues", "OUTRIDER_MAX_REQUEUES", strconv.Itoa(job.DefaultReleases), false, false,
+		"how often workers may give a job back untouched before that counts as a failure; 0 is not once",
+		setRequeues},
 	{"cron-file", "OUTRIDER_CRON_FILE", "", false, false,
 		"file of schedules in YAML or JSON, applied at the start and on SIGHUP; see outrider cron apply --help",
 		func(c *config, v string) error { c.cronFile = v; return nil }},
 	{"cron-coordination", "OUTRIDER_CRON_COORDINATION", withNone, false, false,
 		"none, or outbox where several servers share one --outbox and its schedules: each tick makes one job among them",
 		setCoordination},
-	{"url", "OUTRIDER_URL", "http://127.0.0.1:8080", false, false,
+	{"test-directives", "OUTRIDER_TEST_DIRECTIVES", "false", false, false,
+		"obey the test_directive in the meta of jobs, for conformance suites only",
+		setTestDirectives},
+	{"url", "OUTRIDER_URL", "http://127.0.0.1:8080", false, true,
 		"running server to ask: http://host:port or unix:///path",
 		setURL},
 	{"to", "OUTRIDER_RELAY_TO", "http://127.0.0.1:8080", false, true,
@@ -145,124 +164,27 @@ var settings = []setting{
 		}},
 }
 
-func setLogLevel(c *config, v string) error {
-	if err := c.logLevel.UnmarshalText([]byte(v)); err != nil {
-		return fmt.Errorf("must be debug, info, warn or error")
-	}
-	return nil
-}
-
-func setLogFormat(c *config, v string) error {
-	if v != "text" && v != "json" {
-		return fmt.Errorf("must be text or json")
-	}
-	c.logFormat = v
-	return nil
-}
-
-func setGrace(c *config, v string) (err error) {
-	if c.grace, err = time.ParseDuration(v); err != nil || c.grace < 0 {
-		return fmt.Errorf("must be a duration such as 30s or 2m")
-	}
-	return nil
-}
-
-func setBacktraces(c *config, v string) error {
-	c.backtraces = sidecar.Backtraces(v)
-	if c.backtraces != sidecar.KeepBacktraces && c.backtraces != sidecar.OmitBacktraces {
-		return fmt.Errorf("must be keep or omit")
-	}
-	return nil
-}
-
-// How servers with the same schedules agree on who makes the job of a tick.
-const (
-	withNone   = "none"
-	withOutbox = "outbox"
-)
-
-func setCoordination(c *config, v string) error {
-	if c.cronWith = v; v != withNone && v != withOutbox {
-		return fmt.Errorf("must be none or outbox")
-	}
-	return nil
-}
-
-func setURL(c *config, v string) error {
-	if _, err := client.New(v, client.Options{}); err != nil {
-		return fmt.Errorf("must be http://host:port or unix:///path")
-	}
-	c.url = v
-	return nil
-}
-
-func setRelease(c *config, v string) error {
-	c.relay.release = outbox.Release(v)
-	if c.relay.release != outbox.OnRelay && c.relay.release != outbox.OnComplete {
-		return fmt.Errorf("must be on_relay or on_complete")
-	}
-	return nil
-}
-
-// setDuration reads a duration of at least least; empty is none.
-func setDuration(least time.Duration, into func(*config) *time.Duration) func(*config, string) error {
-	return func(c *config, v string) (err error) {
-		if v == "" {
-			return nil
-		}
-		d, err := time.ParseDuration(v)
-		if err != nil || d < least {
-			return fmt.Errorf("must be a duration such as 30s or 200ms, %v or more", least)
-		}
-		*into(c) = d
-		return nil
-	}
-}
-
-func setBatch(c *config, v string) (err error) {
-	if v == "" {
-		return nil
-	}
-	if c.relay.batch, err = strconv.Atoi(v); err != nil || c.relay.batch < 1 || c.relay.batch > job.MaxBatch {
-		return fmt.Errorf("must be a number from 1 to %d", job.MaxBatch)
-	}
-	return nil
-}
-
-func setWake(c *config, v string) error {
-	if c.relay.listen = v == "listen"; !c.relay.listen && v != "poll" {
-		return fmt.Errorf("must be poll or listen")
-	}
-	return nil
-}
-
-func setPokeSocket(c *config, v string) error {
-	if v == "" {
-		return nil
-	}
-	path, err := filepath.Abs(strings.TrimPrefix(v, "unix://"))
-	if err != nil {
-		return err
-	}
-	a, err := parseSocket(path)
-	c.relay.pokeSocket = a.where
-	return err
-}
-
 // bind gives cmd the flags of the named settings.
 func bind(cmd *cobra.Command, names ...string) {
 	for _, s := range settings {
-		switch help := s.help + " [" + s.env + "]"; {
+		help := s.help + " [" + s.env + "]"
+		if s.secret {
+			help = s.help + " [" + s.env + " or, from a file, " + s.env + "_FILE]"
+		}
+		switch {
 		case !slices.Contains(names, s.flag):
 		case s.list:
 			cmd.Flags().StringArray(s.flag, nil, help)
+		case s.standard == "false":
+			cmd.Flags().Bool(s.flag, false, help)
 		default:
 			cmd.Flags().String(s.flag, s.standard, help)
 		}
 	}
 }
 
-// configure reads the settings that cmd is bound to: flag, then environment, then default.
+// configure reads the settings that cmd is bound to: flag, then environment, a
+// variable or a file that one names, then default.
 func (a *app) configure(cmd *cobra.Command) (config, error) {
 	var c config
 	for _, s := range settings {
@@ -270,55 +192,22 @@ func (a *app) configure(cmd *cobra.Command) (config, error) {
 		if f == nil {
 			continue
 		}
-		for _, v := range s.values(f, a.env) {
-			if err := s.set(&c, v); err != nil && s.secret {
-				return c, usage("%s %w", s.origin(f), err)
+		g, err := s.given(f, a.env)
+		if err != nil {
+			return c, err
+		}
+		for _, v := range g.values {
+			if !s.secret && mayHoldSecret(v) {
+				return c, usage("%s takes no address with a password, and seems to have got one", g.origin)
+			}
+			if err := s.set(&c, v); err != nil && g.quiet {
+				return c, usage("%s %w", g.origin, err)
 			} else if err != nil {
-				return c, usage("%s %q: %w", s.origin(f), v, err)
+				return c, usage("%s %q: %w", g.origin, v, err)
 			}
 		}
 	}
-	return c, nil
-}
-
-// values are what the setting is given, wherever it comes from. A variable that is set to nothing counts as not set.
-func (s setting) values(f *pflag.Flag, env map[string]string) []string {
-	v := env[s.env]
-	switch list, isList := f.Value.(pflag.SliceValue); {
-	case f.Changed && isList:
-		return list.GetSlice()
-	case f.Changed:
-		return []string{f.Value.String()}
-	case v != "" && s.list && s.secret:
-		return splitDSNs(v)
-	case v != "" && s.list:
-		return strings.Split(v, ",")
-	case v != "":
-		return []string{v}
-	case s.list:
-		return nil
-	}
-	return []string{s.standard}
-}
-
-// splitDSNs parts a list of DSNs at the commas that stand in front of one.
-func splitDSNs(v string) (all []string) {
-	for part := range strings.SplitSeq(v, ",") {
-		if len(all) > 0 && !beginsDSN.MatchString(part) {
-			all[len(all)-1] += "," + part
-			continue
-		}
-		all = append(all, part)
-	}
-	return all
-}
-
-// origin names the place a wrong value came from.
-func (s setting) origin(f *pflag.Flag) string {
-	if f.Changed {
-		return "--" + s.flag
-	}
-	return s.env
+	return c, c.coherent()
 }
 
 func environment(environ []string) map[string]string {
@@ -335,7 +224,7 @@ func environment(environ []string) map[string]string {
 func (a *app) warnOfNearMisses() {
 	var known, given []string
 	for _, s := range settings {
-		known = append(known, s.env)
+		known = append(known, s.env, s.env+"_FILE")
 	}
 	for name := range a.env {
 		if strings.HasPrefix(name, "OUTRIDER_") && !slices.Contains(known, name) {

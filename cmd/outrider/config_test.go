@@ -40,6 +40,7 @@ func TestDefaults(t *testing.T) {
 	}
 	if c.listen != (address{"tcp", "127.0.0.1:8080"}) || c.db != "./outrider.db" || c.grace != 30*time.Second ||
 		c.logLevel != slog.LevelInfo || c.logFormat != "text" || c.table != sqlite.DefaultTable || c.outboxes != nil || c.hosts != nil ||
+		c.timeout != 30*time.Minute || c.silence != 45*time.Second || c.testDirectives ||
 		c.backtraces != sidecar.KeepBacktraces || c.relay != (relaying{release: outbox.OnRelay, lease: time.Minute}) {
 		t.Errorf("got %+v", c)
 	}
@@ -84,6 +85,13 @@ func TestMistakes(t *testing.T) {
 		{"", "serve --listen unix:///" + strings.Repeat("long/", 20) + "sock"},
 		{"", "serve --shutdown-grace 30"},
 		{"", "serve --shutdown-grace -1s"},
+		{"", "serve --default-timeout -1s"},
+		{"", "serve --default-timeout 1800"},
+		{"", "serve --heartbeat-timeout 14s"},
+		{"", "serve --heartbeat-timeout 9h"},
+		{"OUTRIDER_TEST_DIRECTIVES=maybe", "serve"},
+		{"", "serve --test-directives=maybe"},
+		{"", "serve --outbox sqlite:a.db --outbox-release on_complete --outbox-keep 24h"},
 		{"", "serve --log-level loud"},
 		{"", "serve --log-format xml"},
 		{"", "serve --outbox shop.db"},
@@ -193,6 +201,28 @@ func TestVersionAndHelp(t *testing.T) {
 	}
 }
 
+func TestRulesOfJobs(t *testing.T) {
+	c, err := configured(t, nil)
+	if err != nil || c.rules.Releases != 100 || c.rules.OnExhaustion != "" || c.rules.OnExhaustionOf != nil {
+		t.Errorf("by default %+v, %v", c.rules, err)
+	}
+	for _, how := range []struct{ env, args []string }{
+		{nil, []string{"--max-requeues", "0", "--on-exhaustion", "dead_letter", "--on-exhaustion", "logs=discard"}},
+		{[]string{"OUTRIDER_MAX_REQUEUES=0", "OUTRIDER_ON_EXHAUSTION=dead_letter,logs=discard"}, nil},
+	} {
+		c, err := configured(t, how.env, how.args...)
+		if err != nil || c.rules.Releases != -1 || c.rules.OnExhaustion != "dead_letter" || c.rules.OnExhaustionOf["logs"] != "discard" {
+			t.Errorf("%v: %+v, %v", how, c.rules, err)
+		}
+	}
+	for _, bad := range [][]string{{"--max-requeues", "-1"}, {"--max-requeues", "many"}, {"--on-exhaustion", "dead-letter"}, {"--on-exhaustion", "mail"},
+		{"--on-exhaustion", "Mail=discard"}, {"--on-exhaustion", "=discard"}, {"--on-exhaustion", "mail=bury"}} {
+		if _, err := configured(t, nil, bad...); err == nil || !strings.Contains(err.Error(), bad[0]) {
+			t.Errorf("%v: %v", bad, err)
+		}
+	}
+}
+
 func TestBacktraces(t *testing.T) {
 	for _, tt := range []struct {
 		env, args string
@@ -205,5 +235,34 @@ func TestBacktraces(t *testing.T) {
 	}
 	if _, err := configured(t, nil, "--backtraces", "redact"); err == nil {
 		t.Error("redact was taken")
+	}
+}
+
+func TestTimesOfWorkersAreSettings(t *testing.T) {
+	for _, tt := range []struct {
+		env, args        []string
+		timeout, silence time.Duration
+		directives       bool
+	}{
+		{nil, []string{"--default-timeout=2h", "--heartbeat-timeout=15s", "--test-directives"}, 2 * time.Hour, 15 * time.Second, true},
+		{[]string{"OUTRIDER_DEFAULT_TIMEOUT=0", "OUTRIDER_HEARTBEAT_TIMEOUT=8h", "OUTRIDER_TEST_DIRECTIVES=true"}, nil, -1, 8 * time.Hour, true},
+		{[]string{"OUTRIDER_DEFAULT_TIMEOUT=0", "OUTRIDER_TEST_DIRECTIVES=true"}, []string{"--default-timeout=1s", "--test-directives=false"}, time.Second, 45 * time.Second, false},
+	} {
+		c, err := configured(t, tt.env, tt.args...)
+		if err != nil || c.timeout != tt.timeout || c.silence != tt.silence || c.testDirectives != tt.directives {
+			t.Errorf("%q %q: %v, %v, %v, %v", tt.env, tt.args, c.timeout, c.silence, c.testDirectives, err)
+		}
+	}
+}
+
+// TestTestDirectivesAreTold: nobody has them on without knowing.
+func TestTestDirectivesAreTold(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		s := sit(t, nil, "serve", "--listen", "127.0.0.1:0", "--db", tempDB(t), fmt.Sprintf("--test-directives=%v", on))
+		readyURL(t, s.stdout)
+		s.stop()
+		if said := strings.Contains(s.stderr.rest(), "test_directive"); said != on {
+			t.Errorf("%v: warned %v", on, said)
+		}
 	}
 }

@@ -63,9 +63,21 @@ func (c *cronChange) printRuns(b *strings.Builder, now time.Time) {
 			fmt.Fprintf(b, "    %s\n", occasion(o, now))
 		}
 	}
-	for _, w := range c.entry.sched.Warnings(now) {
-		fmt.Fprintf(b, "    warning: %s\n", w.Message)
+	for _, w := range c.warnings(now) {
+		fmt.Fprintf(b, "    warning: %s\n", w)
 	}
+}
+
+// warnings are what a person may not have meant, by when the schedule fires and
+// by the options of its jobs.
+func (c *cronChange) warnings(now time.Time) (all []string) {
+	for _, w := range c.entry.sched.Warnings(now) {
+		all = append(all, w.Message)
+	}
+	for _, w := range c.entry.spec.Warnings() {
+		all = append(all, w.Message)
+	}
+	return all
 }
 
 // occasion is one tick in a line.
@@ -111,9 +123,7 @@ func (p *cronPlan) json(w io.Writer, now time.Time) error {
 			line.What, line.Error = nil, c.err.Error()
 		case markAdded, markChanged:
 			line.Expression, line.Timezone = c.entry.spec.Expression, c.entry.sched.Zone()
-			for _, w := range c.entry.sched.Warnings(now) {
-				line.Warnings = append(line.Warnings, w.Message)
-			}
+			line.Warnings = c.warnings(now)
 			if !c.on() {
 				break
 			}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
 	"time"
@@ -9,9 +10,22 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
+// needCronFile reports a file of schedules that cannot be read at the start: its
+// name is wrong, or it was not put where it belongs, and a server without its
+// schedules would look well.
+func (c config) needCronFile() error {
+	if c.cronFile == "" {
+		return nil
+	}
+	if _, err := readFile(c.cronFile, 1); err != nil {
+		return fmt.Errorf("the file of schedules, --cron-file %s, cannot be read (%w); put it there, or start without it", c.cronFile, err)
+	}
+	return nil
+}
+
 // applyCronFile makes the schedules what the file says, and prints what that
-// changes. Nothing that is wrong with the file keeps a server down: it is told
-// loudly, and what cannot be read stays as it was.
+// changes. What is wrong in the file keeps no server down: it is told loudly, and
+// what cannot be read stays as it was.
 func (s *server) applyCronFile(ctx context.Context) {
 	if s.cfg.cronFile == "" {
 		s.tellOfFormerFile(ctx)

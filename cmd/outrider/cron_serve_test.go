@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -100,16 +102,30 @@ func TestServeKeepsACronFile(t *testing.T) {
 	}
 }
 
-// TestServeStartsWithoutTheCronFile: a file that is not there is told, and one
-// that is not given any more leaves its schedules.
-func TestServeStartsWithoutTheCronFile(t *testing.T) {
+// TestServeNeedsItsCronFile: a file that is not there stops the start, before
+// anything is made; one that goes later, or is not given any more, leaves its
+// schedules.
+func TestServeNeedsItsCronFile(t *testing.T) {
 	cfg := config{db: tempDB(t), cronFile: filepath.Join(t.TempDir(), "crons.yaml")}
-	s, log, out := served(t, cfg)
-	if !strings.Contains(log.String(), "level=ERROR") || !strings.Contains(log.String(), cfg.cronFile) || out.Len() > 0 {
-		t.Errorf("got %s%s", out, log)
+	o := try(t, nil, "serve", "--listen", "127.0.0.1:0", "--db", cfg.db, "--cron-file", cfg.cronFile)
+	if o.code != exitFailed || o.stdout != "" || !strings.Contains(o.stderr, "--cron-file "+cfg.cronFile) || !strings.Contains(o.stderr, "no such file") {
+		t.Errorf("got %+v", o)
+	}
+	if _, err := os.Stat(cfg.db); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it made its database: %v", err)
+	}
+	if o := try(t, []string{"OUTRIDER_CRON_FILE=" + t.TempDir()}, "serve", "--listen", "127.0.0.1:0", "--db", cfg.db); o.code != exitFailed {
+		t.Errorf("a folder was taken: %+v", o)
 	}
 	writeFile(t, cfg.cronFile, cronsLater)
+	s, log, _ := served(t, cfg)
+	if err := os.Remove(cfg.cronFile); err != nil {
+		t.Fatal(err)
+	}
 	s.applyCronFile(t.Context())
+	if got := cronNames(t, s.side); got != "nightly poll" || !strings.Contains(log.String(), "level=ERROR") || !strings.Contains(log.String(), cfg.cronFile) {
+		t.Errorf("got %s, log %s", got, log)
+	}
 	if err := s.close(); err != nil {
 		t.Fatal(err)
 	}

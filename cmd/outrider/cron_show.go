@@ -127,5 +127,8 @@ func printCron(out io.Writer, c *job.Cron, now time.Time) error {
 	for _, w := range s.Warnings(now) {
 		fmt.Fprintf(out, "warning: %s\n", w.Message)
 	}
+	for _, w := range c.Warnings() {
+		fmt.Fprintf(out, "warning: %s\n", w.Message)
+	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,6 +37,7 @@ type dsn struct {
 	shown   string // with neither user nor password
 	name    string // of the database, in a word
 	file    string // of sqlite
+	make    bool   // the file is made where it is missing
 	pg      *pgx.ConnConfig
 	my      *mysql.Config
 	secrets []string // what no message may hold, and what it holds instead
@@ -73,9 +75,11 @@ func parseDSN(v string) (dsn, error) {
 	scheme, rest, ok := strings.Cut(strings.TrimSpace(v), ":")
 	switch {
 	case ok && scheme == onSQLite:
-		return parseSQLite(strings.TrimPrefix(rest, "//"))
+		return parseSQLite(rest)
 	case ok && (scheme == onPostgres || scheme == "postgresql"):
 		return parsePostgres(v)
+	case ok && scheme == onMySQL && ambiguousUser(rest):
+		return dsn{}, errUser
 	case ok && scheme == onMySQL:
 		return parseMySQL(rest)
 	case ownForm.MatchString(v):
@@ -86,9 +90,14 @@ func parseDSN(v string) (dsn, error) {
 	return dsn{}, errors.New("is of a kind that is not known; an outbox is relayed from sqlite:FILE, postgres://… and mysql://…")
 }
 
-func parseSQLite(file string) (dsn, error) {
+// parseSQLite reads what follows "sqlite:", a file, also behind two slashes.
+func parseSQLite(rest string) (dsn, error) {
+	file := strings.TrimPrefix(rest, "//")
 	if file == "" {
 		return dsn{}, errors.New("names no file; write sqlite:./shop.db")
+	}
+	if err := sureFile(rest); err != nil {
+		return dsn{}, err
 	}
 	name := strings.TrimSuffix(path.Base(strings.ReplaceAll(file, `\`, "/")), path.Ext(file))
 	return dsn{scheme: onSQLite, shown: "sqlite:" + file, name: word(name), file: file}, nil
@@ -96,10 +105,14 @@ func parseSQLite(file string) (dsn, error) {
 
 func parsePostgres(v string) (dsn, error) {
 	v = strings.TrimSpace(v)
-	cfg, err := pgx.ParseConfig(v)
 	_, rest, _ := strings.Cut(v, ":")
-	if err != nil || !strings.HasPrefix(rest, "//") {
-		return dsn{}, errors.New("cannot be read; write postgres://user:password@host:5432/name, with %-escapes for what is special in a password, as %40 for @")
+	sure, err := sureParts(rest, pgParameters)
+	if err != nil {
+		return dsn{}, err
+	}
+	cfg, err := pgx.ParseConfig(v)
+	if err != nil {
+		return dsn{}, errors.New("cannot be read; write postgres://user:password@host:5432/name, with %-escapes for what is special in a password, as %40 for @" + orValue)
 	}
 	// Nothing is prepared, so that a pooler may give each transaction to another connection.
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
@@ -107,6 +120,7 @@ func parsePostgres(v string) (dsn, error) {
 	if cfg.ConnectTimeout == 0 {
 		cfg.ConnectTimeout = dialTimeout
 	}
+	cfg.RuntimeParams["client_encoding"] = "UTF8" // the server changes what its database keeps
 	if cfg.RuntimeParams["application_name"] == "" {
 		cfg.RuntimeParams["application_name"] = "outrider"
 	}
@@ -123,22 +137,18 @@ func parsePostgres(v string) (dsn, error) {
 		hosts[0] = cfg.Host // a folder with a socket
 	}
 	return dsn{scheme: onPostgres, shown: "postgres://***@" + strings.Join(hosts, ",") + "/" + cfg.Database,
-		name: word(cfg.Database), pg: cfg, secrets: secrets(cfg.User, cfg.Password, rawPassword(rest))}, nil
+		name: word(cfg.Database), pg: cfg, secrets: secrets(cfg.User, append(sure.secrets(), cfg.Password)...)}, nil
 }
 
 // parseMySQL reads what follows "mysql:", as a URL or in the driver's own form.
 func parseMySQL(v string) (dsn, error) {
-	unread := errors.New("cannot be read; write mysql://user:password@host:3306/name, with %-escapes for what is special in a password, as %40 for @")
-	own := strings.TrimPrefix(v, "//")
-	var cfg *mysql.Config
-	var err error
-	if ownForm.MatchString(own) {
-		cfg, err = mysql.ParseDSN(own)
-	} else {
-		cfg, err = mysqlURL(v)
+	read := mysqlURL
+	if ownForm.MatchString(v) {
+		read = mysqlOwn
 	}
+	cfg, passwords, err := read(v)
 	if err != nil {
-		return dsn{}, unread
+		return dsn{}, err
 	}
 	if cfg.DBName == "" {
 		return dsn{}, errors.New("names no database; write mysql://user:password@host:3306/name")
@@ -158,18 +168,28 @@ func parseMySQL(v string) (dsn, error) {
 	cfg.Logger = &mysql.NopLogger{}
 	cfg.ConnectionAttributes = "program_name:outrider"
 	return dsn{scheme: onMySQL, shown: "mysql://***@" + cfg.Addr + "/" + cfg.DBName, name: word(cfg.DBName),
-		my: cfg, secrets: secrets(cfg.User, cfg.Passwd, rawPassword(v))}, nil
+		my: cfg, secrets: secrets(cfg.User, passwords...)}, nil
 }
 
+// orValue goes on about a DSN that a driver cannot read.
+const orValue = "; or the value of a parameter may be wrong, or the file that it names cannot be read"
+
+// errMySQL is what is said of a DSN that the driver cannot read.
+var errMySQL = errors.New("cannot be read; write mysql://user:password@host:3306/name, with %-escapes for what is special in a password, as %40 for @" + orValue)
+
 // mysqlURL reads //user:password@host:port/name?parameters of the driver.
-func mysqlURL(v string) (*mysql.Config, error) {
+func mysqlURL(v string) (*mysql.Config, []string, error) {
+	sure, err := sureParts(v, mysqlParameters)
+	if err != nil {
+		return nil, nil, err
+	}
 	u, err := url.Parse("mysql:" + v)
 	if err != nil || u.Host == "" {
-		return nil, errors.New("no URL")
+		return nil, nil, errMySQL
 	}
 	cfg, err := mysql.ParseDSN("/?" + u.RawQuery)
 	if err != nil {
-		return nil, err
+		return nil, nil, errMySQL
 	}
 	port := u.Port()
 	if port == "" {
@@ -177,30 +197,34 @@ func mysqlURL(v string) (*mysql.Config, error) {
 	}
 	cfg.User, cfg.Net, cfg.Addr, cfg.DBName = u.User.Username(), "tcp", net.JoinHostPort(u.Hostname(), port), strings.TrimPrefix(u.Path, "/")
 	cfg.Passwd, _ = u.User.Password()
-	return cfg, nil
+	return cfg, sure.secrets(), nil
 }
 
-// rawPassword is the password as it is written in a DSN behind its scheme, with its escapes.
-func rawPassword(rest string) string {
-	at := strings.LastIndex(rest, "@")
-	if at < 0 {
-		return ""
+// mysqlOwn reads user:password@tcp(host:port)/name?parameters.
+func mysqlOwn(v string) (*mysql.Config, []string, error) {
+	own := strings.TrimPrefix(v, "//")
+	if err := sureOwn(own); err != nil {
+		return nil, nil, err
 	}
-	_, password, _ := strings.Cut(strings.TrimPrefix(rest[:at], "//"), ":")
-	return password
+	cfg, err := mysql.ParseDSN(own)
+	if err != nil {
+		return nil, nil, errMySQL
+	}
+	return cfg, []string{cfg.Passwd}, nil
 }
 
 // secrets are pairs for a strings.Replacer: what no message may hold, and what
 // stands there instead. A user's name may be any word, so it goes only where
 // drivers put it.
 func secrets(user string, passwords ...string) (pairs []string) {
-	for _, p := range passwords {
+	slices.SortFunc(passwords, func(a, b string) int { return len(b) - len(a) }) // one may begin with another
+	for _, p := range slices.Compact(passwords) {
 		if p != "" {
 			pairs = append(pairs, p, "***")
 		}
 	}
 	if user != "" {
-		for _, form := range []string{"user=%s ", "user '%s'", "user \"%s\"", "role \"%s\""} {
+		for _, form := range []string{"user=%s ", "user '%s'", "user \"%s\"", "role \"%s\"", "database \"%s\""} {
 			pairs = append(pairs, fmt.Sprintf(form, user), fmt.Sprintf(form, "***"))
 		}
 	}
@@ -250,10 +274,15 @@ func (d dsn) open() (*sql.DB, error) {
 		// which the app inserts, but for this.
 		return pool(connector{c, d, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"}), nil
 	}
-	db, err := sql.Open("sqlite", sqlite.DSN(d.file))
+	name := sqlite.DSN(d.file)
+	if !d.make {
+		name += "&mode=rw"
+	}
+	db, err := sql.Open("sqlite", name)
 	if err != nil {
 		return nil, err
 	}
+	db.SetMaxIdleConns(-1) // one that waits is soon on a file that has been replaced
 	return db, nil
 }
 

@@ -64,9 +64,9 @@ func TestScrub(t *testing.T) {
 }
 
 func TestAListOfDSNs(t *testing.T) {
-	got := splitDSNs("sqlite:one.db,postgres://ada:p,w@h1,h2/shop, mysql://h/shop,postgresql://h/x")
+	got, err := splitDSNs("sqlite:one.db,postgres://ada:p,w@h1,h2/shop, mysql://h/shop,postgresql://h/x")
 	want := []string{"sqlite:one.db", "postgres://ada:p,w@h1,h2/shop", " mysql://h/shop", "postgresql://h/x"}
-	if !slices.Equal(got, want) {
+	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }
@@ -76,7 +76,7 @@ func TestAListOfDSNs(t *testing.T) {
 func TestNoPasswordIsPrinted(t *testing.T) {
 	dsns := []string{"postgres://ada:" + canary + "@127.0.0.1:1/shop", "mysql://ada:" + canary + "@127.0.0.1:1/shop",
 		"ada:" + canary + "@tcp(127.0.0.1:1)/shop", "postgres://ada:" + canary + "@127.0.0.1:x/shop", "mysql://ada:" + canary + "@127.0.0.1/shop?tls=" + canary,
-		"oracle://ada:" + canary + "@127.0.0.1/shop", "ada:" + canary + "@127.0.0.1/shop"}
+		"oracle://ada:" + canary + "@127.0.0.1/shop", "postgres://shop:a@" + canary + "@127.0.0.1:1/shop", "mysql://shop:12/" + canary + "@127.0.0.1:1/shop", "ada:" + canary + "@127.0.0.1/shop"}
 	for _, db := range []*appDB{postgresDB(t), mysqlDB(t)} {
 		scheme, host, _ := strings.Cut(db.dsn, "://")
 		_, host, _ = strings.Cut(host, "@")

@@ -57,16 +57,21 @@ func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, s
 
 func (a *app) run(ctx context.Context, args []string) int {
 	a.warnOfNearMisses()
+	out := &output{w: a.stdout}
+	a.stdout = out
 	root := a.root()
 	root.SetArgs(append([]string{}, args...)) // cobra reads os.Args instead of nil
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	err := root.ExecuteContext(ctx)
+	if fault := out.fault(); fault != nil && (err == nil || err == errDiffers) {
+		err = fmt.Errorf("the output could not be written: %w", fault)
+	}
 	if err == nil {
 		return exitOK
 	}
 	if err != errDiffers {
-		fmt.Fprintf(a.stderr, "error: %s\n", err)
+		fmt.Fprintf(a.stderr, "error: %s\n", mask(err, args))
 	}
 	return exitCode(err)
 }
@@ -89,6 +94,7 @@ func (a *app) commands() []*cobra.Command {
 		a.relayCommand(),
 		a.uniqueCommand(),
 		a.cronCommand(),
+		a.workersCommand(),
 		a.benchCommand(),
 		a.baselineCommand(),
 		a.versionCommand(),
@@ -100,7 +106,9 @@ func (a *app) root() *cobra.Command {
 		Use:   "outrider",
 		Short: "A job server that rides beside your app",
 		Long: "Outrider runs background jobs beside an app: a SQLite store, a relay that turns rows\n" +
-			"of your own transactions into jobs, and an HTTP endpoint for workers (Open Job Spec).",
+			"of your own transactions into jobs, and an HTTP endpoint for workers (Open Job Spec).\n\n" +
+			"A setting is given by a flag, else by its variable, as OUTRIDER_OUTBOX, else by the file that the\n" +
+			"same name with _FILE names, as OUTRIDER_OUTBOX_FILE=/run/secrets/dsn, without the line feed at its end.",
 	})
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetFlagErrorFunc(flagError)

@@ -180,12 +180,16 @@ func (a *app) outboxCheckCommand() *cobra.Command {
 		Use:   "check [DSN...]",
 		Short: "See whether the outbox is there and right, and say all that is not",
 		Long: "Looks at the server, the tables, their columns, types, defaults and indexes, and at the rights of the\n" +
-			"relay's user, and says all that is missing. It changes nothing.",
+			"relay's user, and says all that is missing, and which rows have a status that is none. It changes nothing.",
 	}
 	bindOutbox(cmd, "outbox", "outbox-table")
+	ticks := cmd.Flags().Bool("ticks", false, "also what serve --cron-coordination outbox needs")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.eachOutbox(cmd, args, false, func(ctx context.Context, s *source) error {
-			if err := s.check(ctx, true); err != nil {
+			if err := s.check(ctx, *ticks); err != nil {
+				return err
+			}
+			if err := s.checkRows(ctx); err != nil {
 				return err
 			}
 			_, err := fmt.Fprintf(a.stdout, "%s is ready: outbox table %s\n", s.dsn, s.dialect.Table)
@@ -225,6 +229,9 @@ func (a *app) outboxesOf(cmd *cobra.Command, args []string) (config, error) {
 			return cfg, usage("%s: the argument %w", cmd.CommandPath(), err)
 		}
 		cfg.outboxes = append(cfg.outboxes, d)
+	}
+	if err := cfg.coherent(); err != nil {
+		return cfg, err
 	}
 	if len(cfg.outboxes) == 0 {
 		return cfg, usage("%s needs a database, as in: %[1]s sqlite:./shop.db", cmd.CommandPath())

@@ -64,7 +64,7 @@ func (a *app) outboxStatusCommand() *cobra.Command {
 
 // explained is err, or what check finds wrong that may have led to it.
 func (s *source) explained(ctx context.Context, err error) error {
-	if why := s.check(ctx, true); why != nil {
+	if why := s.check(ctx, false); why != nil {
 		return why
 	}
 	return s.told(job.KindOf(err), err.Error())
@@ -77,10 +77,20 @@ type relayJSON struct {
 	SeenAt  time.Time      `json:"seen_at"`
 }
 
+// strayJSON are rows with a status that is none.
+type strayJSON struct {
+	Status string `json:"status"`
+	Rows   int64  `json:"rows"`
+}
+
 func statusJSON(s *source, st outbox.Status) any {
 	relays := make([]relayJSON, len(st.Relays))
 	for i, p := range st.Relays {
 		relays[i] = relayJSON{p.Owner, p.Mode, p.Sent, p.Seen}
+	}
+	strays := make([]strayJSON, len(st.Strays))
+	for i, o := range st.Strays {
+		strays[i] = strayJSON(o)
 	}
 	return struct {
 		Database string      `json:"database"`
@@ -90,9 +100,15 @@ func statusJSON(s *source, st outbox.Status) any {
 		Relayed  int64       `json:"relayed"`
 		Sent     int64       `json:"sent"`
 		Parked   int64       `json:"parked"`
+		Strays   []strayJSON `json:"strays"`
 		Lag      float64     `json:"lag_seconds"`
 		Relays   []relayJSON `json:"relays"`
-	}{s.dsn.String(), s.dialect.Table, st.Pending, st.Taken, st.Relayed, st.Sent, st.Parked, st.Lag.Round(time.Millisecond).Seconds(), relays}
+	}{s.dsn.String(), s.dialect.Table, st.Pending, st.Taken, st.Relayed, st.Sent, st.Parked, strays, st.Lag.Round(time.Millisecond).Seconds(), relays}
+}
+
+// strayText says what is wrong with rows that no relay takes, and what mends it.
+func strayText(o outbox.Stray, gap string) string {
+	return fmt.Sprintf("%q:%s%s this status, which is none, so no relay takes them; set it to 'pending' or delete them", o.Status, gap, count(o.Rows, "row has", "rows have"))
 }
 
 func printStatus(w io.Writer, s *source, st outbox.Status) error {
@@ -108,6 +124,9 @@ func printStatus(w io.Writer, s *source, st outbox.Status) error {
 		n    int64
 	}{{"taken", st.Taken}, {"relayed", st.Relayed}, {"sent", st.Sent}, {"parked", st.Parked}} {
 		fmt.Fprintf(t, "%s\t%d\n", c.name, c.n)
+	}
+	for _, o := range st.Strays {
+		fmt.Fprintf(t, "%s\n", strayText(o, "\t"))
 	}
 	for _, p := range st.Relays {
 		fmt.Fprintf(t, "relay\t%s, %s, has sent %d, seen %s\n", wording.Printable(p.Owner), p.Mode, p.Sent, job.FormatTime(p.Seen))

@@ -108,6 +108,46 @@ func serveRelays(t *testing.T, db *appDB, release string) {
 	db.exec(t, "DELETE FROM ojs_outbox", "DELETE FROM ojs_outbox_relays")
 }
 
+// TestServeFindsAnOlderFile: a copy of the server's file from before is put back,
+// and the row of a job that it does not have is sent again.
+func TestServeFindsAnOlderFile(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, db *appDB) {
+		db.init(t)
+		file := tempDB(t)
+		serve := func() (*sitting, string) {
+			s := sit(t, nil, "serve", "--listen", "127.0.0.1:0", "--db", file, "--shutdown-grace", "0s", "--outbox", db.dsn,
+				"--outbox-release", "on_complete", "--outbox-poll-idle", "100ms")
+			return s, readyURL(t, s.stdout)
+		}
+		var was []byte
+		for n, kind := range []string{"shop.before", "shop.after"} {
+			s, _ := serve()
+			db.insert(t, kind)
+			eventually(t, kind+" is relayed", time.Minute, func() bool { return db.rows(t, "relayed") == n+1 })
+			if code := s.stop(); code != exitOK || strings.Contains(s.stderr.rest(), "older") {
+				t.Errorf("exit %d, or its own file is older", code)
+			}
+			if n > 0 {
+				break
+			}
+			var err error
+			if was, err = os.ReadFile(file); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.WriteFile(file, was, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, url := serve()
+		fetched(t, url, "shop.after", time.Minute)
+		eventually(t, "both rows are relayed", time.Minute, func() bool { return db.rows(t, "relayed") == 2 })
+		s.stop()
+		if said := s.stderr.rest(); !strings.Contains(said, "older than what was relayed to it") || !strings.Contains(said, "rows_sent_again=1") {
+			t.Errorf("it says %s", said)
+		}
+	})
+}
+
 // TestAPokeSavesTheWait: over HTTP, by the command, and by a byte to the socket.
 func TestAPokeSavesTheWait(t *testing.T) {
 	db := postgresDB(t)
@@ -234,6 +274,8 @@ func TestTroubleIsSeen(t *testing.T) {
 			return strings.Contains(body, `"state":"`+want+`"`)
 		}
 	}
+	db.insert(t, "first.one")
+	fetched(t, url, "first.one", time.Minute) // the relay has begun, which asks for every column
 	eventually(t, "running", time.Minute, state("running"))
 	db.exec(t, "ALTER TABLE ojs_outbox RENAME COLUMN next_try_at TO later")
 	eventually(t, "trouble", time.Minute, state("trouble"))

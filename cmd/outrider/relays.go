@@ -26,6 +26,7 @@ type relays struct {
 type disk interface {
 	Identity() string
 	Fresh() bool
+	Lineage() job.Lineage
 }
 
 // startPatience is how long a start waits for the databases of the app to say
@@ -78,7 +79,7 @@ func (rs *relays) prepare(ctx context.Context, src *source, to job.Enqueuer, kep
 	o := outbox.RelayOptions{Name: src.dsn.String(), Log: rs.log, Release: r.release, Lease: r.lease, Keep: r.keep,
 		Busy: r.busy, Idle: r.idle, Batch: r.batch}
 	if kept != nil {
-		o.Owner, o.Fresh = kept.Identity(), kept.Fresh()
+		o.Owner, o.Fresh, o.Lineage = kept.Identity(), kept.Fresh(), kept.Lineage()
 	}
 	src.relay, src.mode = outbox.NewRelay(src.db, src.dialect, to, o), r.release
 	return nil

@@ -20,7 +20,8 @@ func (a *app) serveCommand() *cobra.Command {
 			"is on disk. With --cron-file, SIGHUP reads the schedules again.",
 		Args: noArgs,
 	}
-	bind(cmd, "listen", "db", "host", "log-level", "log-format", "shutdown-grace", "backtraces", "cron-file", "cron-coordination")
+	bind(cmd, "listen", "db", "host", "log-level", "log-format", "shutdown-grace", "default-timeout", "heartbeat-timeout",
+		"backtraces", "on-exhaustion", "max-requeues", "cron-file", "cron-coordination", "test-directives")
 	bind(cmd, relaySettings...)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := a.configure(cmd)
@@ -59,7 +60,9 @@ func (a *app) serve(ctx context.Context, cfg config) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "outrider: listening on %s (database %s)\n", s.url, cfg.db)
+	if _, err := fmt.Fprintf(a.stdout, "outrider: listening on %s (database %s)\n", s.url, cfg.db); err != nil {
+		log.Warn("what is printed cannot be written; the server works", "url", s.url, "err", err)
+	}
 	select {
 	case <-ctx.Done():
 		log.Info("stopping")

@@ -45,6 +45,9 @@ func start(ctx context.Context, cfg config, log *slog.Logger) (*server, error) {
 
 // open starts the parts in an order whose reverse is a clean stop: relays, HTTP, duties, store.
 func (s *server) open(ctx context.Context) error {
+	if err := s.cfg.needCronFile(); err != nil {
+		return err
+	}
 	store, err := sqlitestore.Open(ctx, s.cfg.db, sqlitestore.Options{Log: s.log})
 	if err != nil {
 		return err
@@ -56,7 +59,8 @@ func (s *server) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.side = sidecar.New(store, sidecar.Options{Log: s.log, Backtraces: s.cfg.backtraces, Ticks: s.ticks()})
+	s.side = sidecar.New(store, sidecar.Options{Log: s.log, Timeout: s.cfg.timeout, Silence: s.cfg.silence, Rules: s.cfg.rules,
+		Backtraces: s.cfg.backtraces, Ticks: s.ticks(), TestDirectives: s.cfg.testDirectives})
 	if err := s.relays.aim(ctx, s.side, store); err != nil {
 		return err
 	}
@@ -65,6 +69,9 @@ func (s *server) open(ctx context.Context) error {
 		return err
 	}
 	s.url = s.cfg.listen.url(ln)
+	if s.cfg.testDirectives {
+		s.log.Warn("--test-directives is on: whoever may enqueue a job can stop a worker with the test_directive in its meta. Leave it out but for a conformance suite")
+	}
 	s.side.Recover(ctx)
 	hangups := s.watchHangups()
 	s.applyCronFile(ctx)

@@ -25,6 +25,7 @@ type source struct {
 	name    string // in paths; no other source of this process has it
 	db      *sql.DB
 	dialect outbox.Dialect
+	made    bool // it is a SQLite file that was not there before
 
 	relay *outbox.Relay
 	mode  outbox.Release
@@ -38,25 +39,35 @@ func openSource(ctx context.Context, d dsn, table string) (*source, error) {
 			return nil, fmt.Errorf("the outbox database %s does not exist; let your app make it, or run: outrider outbox init %s", d.file, d)
 		}
 	}
-	return openOrMakeSource(ctx, d, table)
+	return openAnySource(ctx, d, table)
 }
 
+// openOrMakeSource is openSource for a database whose file may be missing.
 func openOrMakeSource(ctx context.Context, d dsn, table string) (*source, error) {
+	d.make = true
+	return openAnySource(ctx, d, table)
+}
+
+func openAnySource(ctx context.Context, d dsn, table string) (*source, error) {
 	dialect, err := d.dialect(table)
 	if err != nil {
 		return nil, usage("--outbox-table: %w", err)
 	}
+	dialect.File = d.file
 	db, err := d.open()
 	if err != nil {
 		return nil, fmt.Errorf("open the outbox database %s: %w", d, err)
 	}
+	made := false
 	if d.scheme == onSQLite {
+		_, err := os.Stat(d.file)
+		made = errors.Is(err, fs.ErrNotExist)
 		if err := db.PingContext(ctx); err != nil {
 			_ = db.Close() // err is why we are here
 			return nil, fmt.Errorf("open the outbox database %s: %w", d.file, err)
 		}
 	}
-	return &source{dsn: d, name: d.name, db: db, dialect: dialect}, nil
+	return &source{dsn: d, name: d.name, db: db, dialect: dialect, made: made}, nil
 }
 
 func withSource(ctx context.Context, d dsn, table string, make bool, do func(*source, context.Context) error) error {
@@ -80,7 +91,15 @@ func unreached(err error) error {
 	return err
 }
 
+// init makes the tables. A SQLite file that is made for them is put in WAL mode,
+// in which the relay and the app do not wait for each other; how one that is there
+// keeps its journal is the affair of its app.
 func (s *source) init(ctx context.Context) error {
+	if s.made {
+		if _, err := s.db.ExecContext(ctx, "PRAGMA journal_mode = WAL"); err != nil {
+			return s.told(job.Unavailable, err.Error())
+		}
+	}
 	if err := outbox.Init(ctx, s.db, s.dialect); err != nil {
 		return s.told(job.KindOf(err), err.Error())
 	}
@@ -97,9 +116,27 @@ func (s *source) check(ctx context.Context, ticks bool) error {
 		}
 		faults, err = s.probe(ctx, ticks)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return s.told(job.Unavailable, err.Error())
+	}
+	return s.faulty(faults)
+}
+
+// checkRows says which rows have a status that is none. It counts all rows.
+func (s *source) checkRows(ctx context.Context) error {
+	is, err := outbox.Inspect(ctx, s.db, s.dialect, time.Now())
+	if err != nil {
+		return s.told(job.KindOf(err), err.Error())
+	}
+	var faults []string
+	for _, o := range is.Strays {
+		faults = append(faults, strayText(o, " "))
+	}
+	return s.faulty(faults)
+}
+
+func (s *source) faulty(faults []string) error {
+	switch {
 	case len(faults) == 1:
 		return s.told(job.Unsupported, faults[0])
 	case len(faults) > 1:
@@ -223,7 +260,10 @@ func (s *source) Status(ctx context.Context) httpapi.OutboxStatus {
 	}
 	is, err := outbox.Inspect(ctx, s.db, s.dialect, time.Now())
 	if err != nil {
-		st.State, st.Error, st.ErrorAt = "trouble", err.Error(), time.Now()
+		if st.State != "trouble" { // what the relay says of it tells more
+			st.Error, st.ErrorAt = err.Error(), time.Now()
+		}
+		st.State = "trouble"
 		return st
 	}
 	st.Counted = true

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -13,6 +12,10 @@ import (
 // flagError turns pflag's complaint into one line that names the flag and, for
 // an unknown one, the flag that was probably meant.
 func flagError(cmd *cobra.Command, err error) error {
+	var wrong *pflag.InvalidValueError
+	if errors.As(err, &wrong) && wrong.GetFlag().Value.Type() == "bool" {
+		return usage("--%s %q: must be true or false", wrong.GetFlag().Name, wrong.GetValue())
+	}
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
 		return usage("%s: %w", cmd.CommandPath(), err)
@@ -37,12 +40,4 @@ func flagError(cmd *cobra.Command, err error) error {
 }
 
 // nearest is the candidate that word is probably a slip of, or empty.
-func nearest(word string, candidates []string) string {
-	best, limit := "", 1+len(strings.TrimLeft(word, "-"))/4
-	for _, c := range candidates {
-		if d := wording.Distance(strings.ToLower(word), strings.ToLower(c)); d <= limit {
-			best, limit = c, d-1
-		}
-	}
-	return best
-}
+func nearest(word string, candidates []string) string { return wording.Nearest(word, candidates) }

@@ -21,7 +21,7 @@ while true; do
     if confirm "$(member '.args[0]')" "$(member '.args[1]')"; then
       post ack "$(member '{job_id: .id, lease_token, result: {mailed: .args[1]}}')" >/dev/null
     else # it is tried again, as its retry policy says
-      post nack "$(member '{job_id: .id, lease_token, error: {message: "no mail was sent"}}')" >/dev/null
+      post nack "$(member '{job_id: .id, lease_token, error: {type: "MailError", message: "no mail was sent"}}')" >/dev/null
     fi
   done
 done

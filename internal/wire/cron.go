@@ -121,7 +121,15 @@ func bothCrons(b []byte, c *job.Cron) []byte {
 }
 
 // AppendCron appends the answer to a schedule that was stored (contract §3.15).
-func AppendCron(dst []byte, c *job.Cron) []byte { return append(bothCrons(append(dst, '{'), c), '}') }
+func AppendCron(dst []byte, c *job.Cron) []byte {
+	return append(appendWarnings(bothCrons(append(dst, '{'), c), c.Warnings()), '}')
+}
+
+// AppendCronChanged appends the answer to a change of a schedule.
+func AppendCronChanged(dst []byte, c *job.Cron) []byte {
+	b := AppendCronFlat(dst, c)
+	return append(appendWarnings(b[:len(b)-1], c.Warnings()), '}')
+}
 
 // AppendCronFlat appends the answer about one schedule: the schedule, and its
 // members flat beside it but for those two names.

@@ -373,3 +373,11 @@ func FuzzDecodeCron(f *testing.F) {
 		}
 	})
 }
+
+// max_attempts stands flat beside a schedule's own members as it does in a job.
+func TestFlatPatchOfMaxAttempts(t *testing.T) {
+	p, err := DecodeCronPatch([]byte(`{"max_attempts":5}`), "n")
+	if err != nil || string(p.Template) != `{"max_attempts":null,"options":{"max_attempts":5}}` {
+		t.Errorf("got %s, %v", p.Template, err)
+	}
+}

@@ -109,6 +109,16 @@ func ReadCount(body []byte) (int64, error) {
 	return *r.Total, nil
 }
 
+// AppendRetried appends the answer to a retry by an operator (contract §3.23):
+// all of the job at the top level, and once more under "job" as elsewhere.
+func AppendRetried(dst []byte, c job.Change) []byte {
+	j := c.AppendJSON(nil, job.View{})
+	j = append(str(j[:len(j)-1], "previous_state", string(c.Previous)), '}')
+	b := append(dst, j[:len(j)-1]...)
+	b = append(key(b, "job"), j...)
+	return append(at(b, "re_enqueued_at", c.EnqueuedAt), '}')
+}
+
 // ages are the units of a short age.
 var ages = map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour, 'w': 7 * 24 * time.Hour}
 

@@ -124,13 +124,11 @@ func DecodeFetch(raw []byte) (job.FetchRequest, error) {
 func claim(c *job.Claim, member string, v json.RawMessage) (used bool, err error) {
 	var s string
 	switch member {
-	case "job_id":
-		s, err = text(v, member)
-		c.ID = job.ID(s)
-	case "id":
-		if s, err = text(v, member); c.ID == "" {
-			c.ID = job.ID(s)
+	case "job_id", "id":
+		if s, err = text(v, member); err == nil && c.ID != "" && string(c.ID) != s {
+			err = refuse(member, "is another job than the one beside it: give job_id alone")
 		}
+		c.ID = job.ID(s)
 	case "worker_id":
 		c.Worker, err = name(v, member)
 	case "lease_token":
@@ -191,9 +189,9 @@ func DecodeCancel(raw []byte) (by, reason string) {
 	_ = object(raw, "", func(member string, v json.RawMessage) error {
 		switch member {
 		case "cancelled_by":
-			by, _ = name(v, member)
+			by, _ = text(v, member)
 		case "reason":
-			reason, _ = name(v, member)
+			reason, _ = text(v, member)
 		}
 		return nil
 	})

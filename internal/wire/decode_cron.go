@@ -23,7 +23,7 @@ var cronShown = map[string]bool{"status": true, "last_run_at": true, "next_run_a
 var cronFlat = map[string]bool{"type": true, "args": true, "meta": true, "metadata": true, "options": true, "queue": true,
 	"priority": true, "timeout": true, "timeout_ms": true, "visibility_timeout": true, "visibility_timeout_ms": true,
 	"delay": true, "delay_ms": true, "delay_until": true, "scheduled_at": true, "expires_at": true, "ttl_ms": true,
-	"enqueue_ttl": true, "pending": true, "retry": true, "retry_policy": true, "unique": true, "deduplication": true,
+	"enqueue_ttl": true, "pending": true, "max_attempts": true, "retry": true, "retry_policy": true, "unique": true, "deduplication": true,
 	"debounce": true, "rate_limit": true, "tags": true, "schema": true, "result_ttl": true, "total_timeout": true,
 	"heartbeat_timeout": true, "grace_period": true}
 
@@ -210,6 +210,9 @@ func DecodeCronPatch(raw []byte, name string) (job.CronPatch, error) {
 
 // DecodeCronFilter reads the query of a list of schedules (contract §3.15).
 func DecodeCronFilter(q url.Values) (f job.CronFilter, p Paging, err error) {
+	if err := only(q, "enabled"); err != nil {
+		return f, p, err
+	}
 	if p, err = DecodePaging(q, PageDefault, PageMax); err != nil {
 		return f, p, err
 	}
@@ -229,6 +232,9 @@ func said(q url.Values, param string) (*bool, error) {
 // DecodeCronHistory reads the query of a schedule's history (contract §3.15).
 // With jobs=true each line is to hold its job whole.
 func DecodeCronHistory(q url.Values) (p Paging, whole bool, err error) {
+	if err := only(q, "jobs"); err != nil {
+		return p, false, err
+	}
 	if p, err = DecodePaging(q, job.MaxCronRuns, job.MaxCronRuns); err == nil && q.Has("jobs") {
 		var b *bool
 		b, err = said(q, "jobs")
@@ -240,6 +246,9 @@ func DecodeCronHistory(q url.Values) (p Paging, whole bool, err error) {
 // DecodeIfNew reads whether a schedule is only to be made where there is none
 // of its name (contract C-16). match is the header If-None-Match.
 func DecodeIfNew(q url.Values, match string) (bool, error) {
+	if err := only(q, "if_not_exists"); err != nil {
+		return false, err
+	}
 	if q.Has("if_not_exists") {
 		b, err := said(q, "if_not_exists")
 		return *b, err

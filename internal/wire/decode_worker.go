@@ -10,7 +10,8 @@ import (
 )
 
 // DecodeNack reads the body of a FAIL (contract §3.10, §2.7). The error object
-// is needed unless the job is given back with requeue, which beats all else.
+// is needed unless the job is given back with requeue, which beats all else; it
+// is then read if it is one, for a job that was given back too often.
 func DecodeNack(raw []byte) (c job.Claim, f job.Failure, err error) {
 	var failure json.RawMessage
 	err = object(raw, "", func(member string, v json.RawMessage) error {
@@ -36,8 +37,9 @@ func DecodeNack(raw []byte) (c job.Claim, f job.Failure, err error) {
 	if err := named(c); err != nil {
 		return c, f, err
 	}
-	if !f.Requeue {
-		err = decodeFailure(failure, &f)
+	alone := f
+	if err = decodeFailure(failure, &f); err != nil && f.Requeue {
+		return c, alone, nil
 	}
 	return c, f, err
 }
@@ -45,20 +47,30 @@ func DecodeNack(raw []byte) (c job.Claim, f job.Failure, err error) {
 // after sets the delay that the worker asks for.
 func after(f *job.Failure, v json.RawMessage, field string, read func(json.RawMessage, string) (time.Duration, error)) error {
 	d, err := read(v, field)
+	if err == nil && f.RetryAfter != nil && *f.RetryAfter != d {
+		err = refuse(field, "says another delay than the one beside it: give retry_after or delay_ms")
+	}
 	f.RetryAfter = &d
 	return err
 }
 
-// decodeFailure reads the error object of a FAIL.
+// decodeFailure reads the error object of a FAIL: type and message are required
+// (ojs-core.md §8.1), and a code, which is what public clients send, stands for
+// the type (contract §2.7). What is not known here is kept.
 func decodeFailure(raw json.RawMessage, f *job.Failure) error {
 	if raw == nil {
-		return refuse("error", "is required: an object with a type, a message or a code")
+		return refuse("error", "is required: an object with a type, or a code, and a message")
 	}
 	if raw[0] != '{' {
 		return refuse("error", "must be an object"+got(raw))
 	}
-	said := false
+	message := false
+	further := []byte{'{'}
 	err := job.Members(raw, func(member string, v json.RawMessage) (err error) {
+		if !job.KnownErrorMember(member) {
+			further = quoted(further, member, v)
+			return nil
+		}
 		if isNull(v) {
 			return nil
 		}
@@ -66,13 +78,11 @@ func decodeFailure(raw json.RawMessage, f *job.Failure) error {
 		switch member {
 		case "type":
 			f.Type, err = text(v, field)
-			said = true
 		case "message":
 			f.Message, err = text(v, field)
-			said = true
+			message = true
 		case "code":
 			f.Code, err = text(v, field)
-			said = true
 		case "retryable":
 			var b bool
 			b, err = boolean(v, field)
@@ -84,10 +94,18 @@ func decodeFailure(raw json.RawMessage, f *job.Failure) error {
 		}
 		return err
 	})
-	if err == nil && !said {
-		err = refuse("error", "must have a type, a message or a code")
+	if len(further) > 1 {
+		f.Extra = append(further, '}')
 	}
-	return err
+	switch {
+	case err != nil:
+		return err
+	case f.Type == "" && f.Code == "":
+		return refuse("error.type", "is required: the name of the error, such as SmtpConnectionError, or error.code in place of it")
+	case !message:
+		return refuse("error.message", "is required: what happened, for a person; it may be empty")
+	}
+	return nil
 }
 
 // details is v as an object: some clients decode nothing else there.

@@ -5,6 +5,7 @@ package wire
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
 
@@ -118,16 +119,35 @@ func EncodeError(err error, requestID string) (status int, body []byte) {
 }
 
 // DecodeError is the *job.Error that a status and a body say. Whole numbers in
-// its Details are ints, as they are in the process that made them.
+// its Details are ints, as they are in the process that made them. A body without
+// the code and the message of contract §1.3 is that of a proxy or of another
+// server: it is Unavailable, whatever its status says, or TooLarge or Forbidden,
+// and its cause is [job.ErrForeign].
 func DecodeError(status int, body []byte) error {
 	var b errorBody
-	if json.Unmarshal(body, &b) != nil || b.Error.Message == "" {
-		return job.Errorf(KindOf(status, ""), "the server answered %d %s", status, http.StatusText(status))
+	if json.Unmarshal(body, &b) != nil || b.Error.Message == "" || b.Error.Code == "" {
+		return Foreign(status)
 	}
 	for k, v := range b.Error.Details {
 		if f, ok := v.(float64); ok && f == math.Trunc(f) && math.Abs(f) <= 1<<53 {
 			b.Error.Details[k] = int(f)
 		}
 	}
-	return &job.Error{Kind: KindOf(status, b.Error.Code), Message: b.Error.Message, Details: b.Error.Details}
+	kind := KindOf(status, b.Error.Code)
+	if b.Error.Retryable && status < 500 {
+		kind = job.Unavailable // the server's own word: ask again
+	}
+	return &job.Error{Kind: kind, Message: b.Error.Message, Details: b.Error.Details}
+}
+
+// Foreign is the error of an answer that no job server gives.
+func Foreign(status int) error {
+	kind := KindOf(status, "")
+	switch kind {
+	case job.TooLarge, job.Forbidden, job.Internal:
+	default:
+		kind = job.Unavailable
+	}
+	return &job.Error{Kind: kind, Err: job.ErrForeign,
+		Message: fmt.Sprintf("the answer %d %s is none of a job server, but of a proxy or of another server at this address", status, http.StatusText(status))}
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"net/url"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -9,6 +10,9 @@ import (
 // DecodeHistory reads the query of a job's history (contract §3.17); after is
 // the Seq of the event that the page begins behind.
 func DecodeHistory(q url.Values) (after int64, p Paging, err error) {
+	if err := only(q, "after"); err != nil {
+		return 0, p, err
+	}
 	if p, err = DecodePaging(q, job.HistoryLimit, EventsMax); err != nil {
 		return 0, p, err
 	}
@@ -25,6 +29,14 @@ func DecodeHistory(q url.Values) (after int64, p Paging, err error) {
 var became = map[string]job.State{
 	"job.enqueued": job.Available, "job.scheduled": job.Scheduled, "job.started": job.Active, "job.completed": job.Completed,
 	"job.retrying": job.Retryable, "job.discarded": job.Discarded, "job.cancelled": job.Cancelled,
+}
+
+// toldState is the state that an event tells of: a job that is held enters as pending.
+func toldState(e job.Event) job.State {
+	if e.Type == "job.enqueued" && bytes.Contains(e.Data, []byte(`"state":"pending"`)) {
+		return job.Pending
+	}
+	return became[e.Type]
 }
 
 // AppendHistory appends a page of the events of one job, oldest first, each also
@@ -45,7 +57,7 @@ func AppendHistory(dst []byte, es []job.Event, after int64, p Paging) []byte {
 			b = append(b, ',')
 		}
 		b = AppendEvent(b, e)
-		if s := became[e.Type]; s != job.None {
+		if s := toldState(e); s != job.None {
 			b = append(str(b[:len(b)-1], "state", string(s)), '}')
 		}
 	}

@@ -92,7 +92,7 @@ func appendOutbox(dst []byte, o OutboxStatus) []byte {
 // begins, from the cursor, and how many rows there may be. An offset is refused,
 // as the rows are not counted.
 func DecodeRowPaging(q url.Values) (after int64, p Paging, err error) {
-	if p, err = DecodePaging(q, PageDefault, PageMax); err != nil {
+	if p, err = DecodePages(q); err != nil {
 		return 0, p, err
 	}
 	if p.Offset > 0 {

@@ -1,11 +1,14 @@
 package wire
 
 import (
+	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/outrider-jobs/outrider/internal/wording"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -25,6 +28,37 @@ const (
 	EventsMax     = 1000
 	offsetMax     = 1_000_000_000
 )
+
+// paging are the parameters that every list takes. sort and order count in a list
+// of jobs, and are passed over in the others.
+var paging = []string{"limit", "offset", "cursor", "page", "per_page", "sort", "order"}
+
+// only refuses a parameter that is neither of every list nor among names: what
+// was meant to narrow a list down must not be passed over.
+func only(q url.Values, names ...string) error {
+	for _, name := range slices.Sorted(maps.Keys(q)) {
+		if slices.Contains(names, name) || slices.Contains(paging, name) {
+			continue
+		}
+		all := slices.Concat(names, paging)
+		if near := wording.Nearest(name, all); near != "" {
+			return refuse(short(name), "is no parameter here; did you mean "+near+"?")
+		}
+		return refuse(short(name), "is no parameter here; there are "+strings.Join(all, ", "))
+	}
+	return nil
+}
+
+// short is a name of somebody else's, as a message may hold it.
+func short(name string) string { return fmt.Sprintf("%.80s", wording.Printable(name)) }
+
+// DecodePages is DecodePaging for a list without filters.
+func DecodePages(q url.Values) (Paging, error) {
+	if err := only(q); err != nil {
+		return Paging{}, err
+	}
+	return DecodePaging(q, PageDefault, PageMax)
+}
 
 // DecodePaging reads limit, offset and cursor, or page (from 1) and per_page. A
 // limit above limitMax becomes limitMax; 0, a negative number and what is no
@@ -98,7 +132,7 @@ func window(q url.Values) (since, until time.Time, err error) {
 // DecodeFilter reads the query of GET /ojs/v1/jobs (contract §3.3). Only the
 // newest-first order exists; another is Unsupported.
 func DecodeFilter(q url.Values) (job.Filter, Paging, error) {
-	f, p, err := filter(q)
+	f, p, err := filter(q, "state")
 	if err != nil {
 		return f, p, err
 	}
@@ -138,13 +172,16 @@ func unsorted(field, value string) error {
 
 // DecodeDeadFilter reads the query of GET /ojs/v1/dead-letter (contract §3.14).
 func DecodeDeadFilter(q url.Values) (job.Filter, Paging, error) {
-	f, p, err := filter(q)
+	f, p, err := filter(q, "error_type")
 	f.Dead, f.ErrorType = true, q.Get("error_type")
 	return f, p, err
 }
 
-// filter reads what both lists of jobs have in common.
-func filter(q url.Values) (f job.Filter, p Paging, err error) {
+// filter reads what both lists of jobs have in common; own is what one has besides.
+func filter(q url.Values, own string) (f job.Filter, p Paging, err error) {
+	if err := only(q, own, "queue", "type", "since", "until"); err != nil {
+		return f, p, err
+	}
 	if p, err = DecodePaging(q, PageDefault, PageMax); err != nil {
 		return f, p, err
 	}
@@ -157,6 +194,9 @@ func filter(q url.Values) (f job.Filter, p Paging, err error) {
 // filter asks for one event more than the page holds, where that is allowed, so
 // that the answer can tell whether there are more. "job:x" is "job.x".
 func DecodeEventFilter(q url.Values) (f job.EventFilter, p Paging, err error) {
+	if err := only(q, "types", "type", "queues", "queue", "job_types", "job_type", "job_id", "after", "since", "until"); err != nil {
+		return f, p, err
+	}
 	if p, err = DecodePaging(q, EventsDefault, EventsMax); err != nil {
 		return f, p, err
 	}

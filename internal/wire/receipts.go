@@ -21,7 +21,7 @@ func AppendReceipt(dst []byte, r job.Receipt) []byte {
 	if r.Verdict == job.Deduplicated {
 		b = append(appendHeld(append(key(b, "deduplication"), '{'), r.Job), '}')
 	}
-	return append(b, '}')
+	return append(appendWarnings(b, r.Warnings), '}')
 }
 
 // verdict appends what a receipt says beside its job. A job that its sender
@@ -29,6 +29,9 @@ func AppendReceipt(dst []byte, r job.Receipt) []byte {
 func verdict(b []byte, r job.Receipt) []byte {
 	if r.Replaced != "" {
 		b = str(b, "replaced_job_id", string(r.Replaced))
+	}
+	if all := r.AllReplaced; len(all) > 0 {
+		b = array(b, "replaced_job_ids", len(all), func(b []byte, i int) []byte { return job.AppendString(b, string(all[i])) })
 	}
 	if !r.Existing {
 		return b
@@ -78,7 +81,7 @@ func AppendBatch(dst []byte, rs []job.Receipt) []byte {
 			return append(appendHeld(b, rs[held[i]].Job), '}')
 		})
 	}
-	return append(b, '}')
+	return append(batchWarnings(b, rs), '}')
 }
 
 // answered is what an answer says beside a job (contract §3.1).
@@ -87,11 +90,13 @@ type answered struct {
 	Rewritten    bool   `json:"replaced"`
 	SameCustomID bool   `json:"duplicate_job_id"`
 	Replaced     job.ID `json:"replaced_job_id"`
+
+	AllReplaced []job.ID `json:"replaced_job_ids"`
 }
 
 // receipt is the receipt for j; held says that a deduplication key was.
 func (a answered) receipt(j *job.Job, held bool) job.Receipt {
-	r := job.Receipt{Job: j, Existing: a.Existing, Replaced: a.Replaced}
+	r := job.Receipt{Job: j, Existing: a.Existing, Replaced: a.Replaced, AllReplaced: a.AllReplaced}
 	switch {
 	case !a.Existing:
 	case a.SameCustomID:
@@ -110,7 +115,8 @@ func (a answered) receipt(j *job.Job, held bool) job.Receipt {
 func ReadReceipt(body []byte) (job.Receipt, error) {
 	var r struct {
 		answered
-		Held json.RawMessage `json:"deduplication"`
+		Held     json.RawMessage `json:"deduplication"`
+		Warnings warnings        `json:"warnings"`
 	}
 	_, j, err := readOne(body)
 	if err == nil {
@@ -119,7 +125,9 @@ func ReadReceipt(body []byte) (job.Receipt, error) {
 	if err != nil {
 		return job.Receipt{}, err
 	}
-	return r.receipt(j, r.Held != nil), nil
+	receipt := r.receipt(j, r.Held != nil)
+	receipt.Warnings = r.Warnings.of(0)
+	return receipt, nil
 }
 
 // ReadBatch reads the answer to a batch (contract §3.2).
@@ -129,6 +137,7 @@ func ReadBatch(body []byte) ([]job.Receipt, error) {
 		Held []struct {
 			Index int `json:"index"`
 		} `json:"deduplications"`
+		Warnings warnings `json:"warnings"`
 	}
 	if err := read(body, &r); err != nil {
 		return nil, err
@@ -150,6 +159,7 @@ func ReadBatch(body []byte) ([]job.Receipt, error) {
 			}
 		}
 		rs[i] = a.receipt(j, held[i])
+		rs[i].Warnings = r.Warnings.of(i)
 	}
 	return rs, nil
 }

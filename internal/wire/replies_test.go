@@ -59,6 +59,10 @@ func TestReadJobOfEveryAnswer(t *testing.T) {
 		if ch.Previous != job.Pending {
 			t.Errorf("got previous state %q", ch.Previous)
 		}
+		ch, err = ReadChange(AppendRetried(nil, job.Change{Job: j, Previous: job.Discarded}))
+		if wantJob(t, ch.Job, j, err); ch.Previous != job.Discarded {
+			t.Errorf("got previous state %q", ch.Previous)
+		}
 	}
 	got, err := ReadJob(AppendNack(nil, dead))
 	wantJob(t, got, dead, err)

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"net/url"
@@ -44,24 +45,37 @@ func AckBody(c job.Claim, result json.RawMessage) []byte {
 	return append(someJSON(holder(begin(), c), "result", result), '}')
 }
 
-// NackBody is the body of a FAIL (contract §3.10). Details must be JSON.
+// NackBody is the body of a FAIL (contract §3.10). The failure must be valid. It
+// always has a type or a code, and a message, which may be empty.
 func NackBody(c job.Claim, f job.Failure) []byte {
 	b := holder(begin(), c)
 	if f.Requeue {
-		return append(flag(b, "requeue", true), '}')
+		b = flag(b, "requeue", true)
+		if f.Type == "" && f.Message == "" && f.Code == "" {
+			return append(b, '}')
+		}
 	}
 	if f.RetryAfter != nil {
-		b = num(b, "delay_ms", max(0, f.RetryAfter.Milliseconds()))
+		b = num(b, "delay_ms", ceilMillis(max(0, min(*f.RetryAfter, job.MaxDuration))))
 	}
 	b = append(key(b, "error"), '{')
+	if f.Type == "" && f.Code == "" {
+		f.Type = f.ErrorType()
+	}
 	b = someText(b, "type", f.Type)
-	b = str(b, "message", f.Message) // also when empty: one of type, message and code must be there
+	b = str(b, "message", f.Message)
 	b = someText(b, "code", f.Code)
 	if f.Retryable != nil {
 		b = flag(b, "retryable", *f.Retryable)
 	}
 	b = someJSON(b, "details", f.Details)
-	return append(someStrings(b, "backtrace", f.Backtrace), '}', '}')
+	b = someStrings(b, "backtrace", f.Backtrace)
+	if len(f.Extra) > 2 {
+		if further := bytes.TrimSpace(f.Extra[1 : len(f.Extra)-1]); len(further) > 0 {
+			b = append(append(b, ','), further...)
+		}
+	}
+	return append(b, '}', '}')
 }
 
 // BeatBody is the body of a BEAT (contract §3.11). BeatAt, Active and Directive
@@ -104,8 +118,14 @@ func CancelBody(by, reason string) []byte {
 }
 
 // JobsQuery is the query of a list of jobs or dead letters (contract §3.3,
-// §3.14). Dead is not in it: it is another path.
+// §3.14). Dead is not in it: it is another path, which knows the type of the
+// error and no states.
 func JobsQuery(f job.Filter) url.Values {
+	if f.Dead {
+		f.States = nil
+	} else {
+		f.ErrorType = ""
+	}
 	states := make([]string, len(f.States))
 	for i, s := range f.States {
 		states[i] = string(s)
@@ -177,7 +197,16 @@ func someMillis(b []byte, name string, d time.Duration) []byte {
 	if d <= 0 {
 		return b
 	}
-	return num(b, name, (d + time.Millisecond - 1).Milliseconds()) // rounded up: 0 would ask for the default
+	return num(b, name, ceilMillis(d)) // 0 would ask for the default
+}
+
+// ceilMillis is d in whole milliseconds, rounded up: nothing must come early for its way over the wire.
+func ceilMillis(d time.Duration) int64 {
+	n := d.Milliseconds()
+	if time.Duration(n)*time.Millisecond < d {
+		n++
+	}
+	return n
 }
 
 func someJSON(b []byte, name string, v json.RawMessage) []byte {

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/json"
+	"math"
 	"reflect"
 	"testing"
 	"time"
@@ -82,14 +83,42 @@ func TestNackBody(t *testing.T) {
 			want.RetryAfter = &d
 		}
 		if rapid.IntRange(0, 9).Draw(t, "requeue") == 0 {
-			want = job.Failure{Requeue: true}
+			if want.Requeue = true; want.Type == "" && want.Message == "" && want.Code == "" {
+				want = job.Failure{Requeue: true}
+			}
+		}
+		if rapid.Bool().Draw(t, "extra") {
+			want.Extra = json.RawMessage(rapid.SampledFrom([]string{`{"cause":{"stack":[ ]},"":null}`, `{"Type":1e2}`}).Draw(t, "further"))
+			if want.Requeue {
+				want.Extra = nil
+			}
 		}
 		body := NackBody(claim, want)
+		if !want.Requeue && want.Type == "" && want.Code == "" {
+			want.Type = want.ErrorType() // what it would be recorded as (contract §2.7)
+		}
 		c, got, err := DecodeNack(body)
 		if err != nil || c != claim || !reflect.DeepEqual(got, want) {
 			t.Fatalf("%s: got %+v %+v, %v, want %+v %+v", body, c, got, err, claim, want)
 		}
 	})
+}
+
+// A delay is rounded up on its way over the wire.
+func TestNackBodyIsNeverEarly(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]time.Duration{0: 0, 1: time.Millisecond, 1500 * time.Microsecond: 2 * time.Millisecond, -time.Second: 0, math.MaxInt64: job.MaxDuration} {
+		_, got, err := DecodeNack(NackBody(job.Claim{ID: testID}, job.Failure{Message: "no", RetryAfter: &d}))
+		if err != nil || *got.RetryAfter != want {
+			t.Errorf("%s comes over as %v, %v, want %s", d, got.RetryAfter, err, want)
+		}
+	}
+	for raw, want := range map[string]time.Duration{"0.0011": 2 * time.Millisecond, "0.07": 70 * time.Millisecond, "1.1": 1100 * time.Millisecond, "0": 0, "1e-9": time.Millisecond} {
+		_, got, err := DecodeNack([]byte(`{"job_id":"` + string(testID) + `","retry_after":` + raw + `,"error":{"message":"no","type":"E"}}`))
+		if err != nil || *got.RetryAfter != want {
+			t.Errorf("%s is read as %v, %v, want %s", raw, got.RetryAfter, err, want)
+		}
+	}
 }
 
 func TestBeatBody(t *testing.T) {

@@ -138,6 +138,9 @@ func ReadExplanation(body []byte) (job.Explanation, error) {
 
 // DecodeClaimFilter reads the query of GET /ojs/v1/unique-jobs (contract §3.25).
 func DecodeClaimFilter(q url.Values) (f job.Filter, p Paging, err error) {
+	if err := only(q, "state", "queue", "type"); err != nil {
+		return f, p, err
+	}
 	if p, err = DecodePaging(q, PageDefault, PageMax); err != nil {
 		return f, p, err
 	}

@@ -153,7 +153,7 @@ func pause(v json.RawMessage, field string) (time.Duration, error) {
 	if err != nil || f < 0 || f > job.MaxDuration.Seconds() {
 		return 0, refuse(field, "must be a number of seconds from 0 to 100 years, or an ISO 8601 duration"+got(v))
 	}
-	return time.Duration(f * float64(time.Second)).Truncate(time.Millisecond), nil
+	return job.Seconds(f), nil
 }
 
 // instant reads RFC 3339 with a zone.

@@ -27,6 +27,17 @@ func Distance(a, b string) int {
 	return row[len(b)]
 }
 
+// Nearest is the candidate that word is probably a slip of, or empty.
+func Nearest(word string, candidates []string) string {
+	best, limit := "", 1+len(strings.TrimLeft(word, "-"))/4
+	for _, c := range candidates {
+		if d := Distance(strings.ToLower(word), strings.ToLower(c)); d <= limit {
+			best, limit = c, d-1
+		}
+	}
+	return best
+}
+
 // Printable is s with what would steer a terminal, or break a table, as an escape.
 func Printable(s string) string {
 	var b strings.Builder

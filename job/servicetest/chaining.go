@@ -41,7 +41,7 @@ func (k *kit) pair(options string) (first, second *job.Job) {
 
 func enqueueEnds(k *kit) {
 	for name, end := range ends {
-		first, second := k.pair(`{"queue":"mail","retry":{"max_attempts":1}}`)
+		first, second := k.pair(`{"queue":"mail","timeout":259200,"retry":{"max_attempts":1}}`)
 		k.none()
 		end(k, first)
 		k.pass(2 * time.Second)

@@ -14,6 +14,8 @@ var failing = []verdict{
 	{"the handler's code decides before the policy does", handlerCodes},
 	{"a failure of a kind that is not retryable is final", nonRetryable},
 	{"the derived type of a failure follows contract §2.7", failureTypes},
+	{"an error is kept whole, also what nobody knows of it", wholeErrors},
+	{"an error that cannot be kept whole is refused", refusedErrors},
 }
 
 func failureRecorded(k *kit) {

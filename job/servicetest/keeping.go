@@ -16,6 +16,9 @@ var keeping = []verdict{
 	{"the unique keys that are held are listed, filtered and paged", listsClaims},
 	{"a job that leaves its states holds its key no more", leavesClaims},
 	{"a unique key is released off all its jobs, which stay", releasesKey},
+	{"a key that only an older twin has is listed, explained and released", keysOfOlderTwins},
+	{"a key that a finished job holds is listed again when a newer one has ended", keysOfFinishedTwins},
+	{"a revived job has its key again", keysOfRevivedJobs},
 }
 
 // explain says what a unique policy comes to.
@@ -163,9 +166,9 @@ func listsClaims(k *kit) {
 		f    job.Filter
 		want string
 	}{
-		{job.Filter{}, "b.three a.two a.one"}, {job.Filter{Queue: queue}, "a.two a.one"}, {job.Filter{Type: "a.one"}, "a.one"},
-		{job.Filter{Type: "a.*"}, "a.two a.one"}, {job.Filter{States: []job.State{job.Scheduled, job.Active}}, "a.two"},
-		{job.Filter{Offset: 1}, "a.two a.one"}, {job.Filter{Queue: "none"}, ""},
+		{job.Filter{}, "b.three a.outside a.two a.one"}, {job.Filter{Queue: queue}, "a.outside a.two a.one"}, {job.Filter{Type: "a.one"}, "a.one"},
+		{job.Filter{Type: "a.*"}, "a.outside a.two a.one"}, {job.Filter{States: []job.State{job.Scheduled, job.Active}}, "a.two"},
+		{job.Filter{Offset: 1}, "a.outside a.two a.one"}, {job.Filter{Queue: "none"}, ""},
 	} {
 		c := k.claims(tt.f)
 		if total := len(c.Claims) + tt.f.Offset; holders(c) != tt.want || c.Total != int64(total) || c.Next != "" {
@@ -174,14 +177,14 @@ func listsClaims(k *kit) {
 	}
 	var all []string
 	f := job.Filter{Limit: 1}
-	for range 4 {
+	for range 5 {
 		c := k.claims(f)
 		if all = append(all, holders(c)); c.Next == "" {
 			break
 		}
 		f.Cursor = c.Next
 	}
-	if got := strings.Join(all, " "); got != "b.three a.two a.one" {
+	if got := strings.Join(all, " "); got != "b.three a.outside a.two a.one" {
 		k.t.Errorf("paged: %q", got)
 	}
 	c := k.claims(job.Filter{Type: "a.one"}).Claims[0]

@@ -210,7 +210,11 @@ func (k *kit) picture(j *job.Job) string {
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	return fmt.Sprintf("%s\n%v\n%v dead %d", text(k.read(j.ID)), k.told(j.ID), q.Counts, q.Dead)
+	var told strings.Builder
+	for _, e := range k.events(j.ID) {
+		fmt.Fprintf(&told, "%d %s %s %s\n", e.Seq, e.Type, job.FormatTime(e.Time), e.Data)
+	}
+	return fmt.Sprintf("%s\n%s%v dead %d", text(k.read(j.ID)), told.String(), q.Counts, q.Dead)
 }
 
 // untouched makes sure that what do tries leaves the job as it is.

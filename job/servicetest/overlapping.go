@@ -16,7 +16,8 @@ var overlapping = []verdict{
 	{"a unique policy does not stand in the way of cancel_previous", overlapUniqueCancel},
 }
 
-// holdLong takes the next job for longer than any case lasts.
+// holdLong takes the next job for longer than any case lasts, if it may take so
+// long: a job that names no timeout ends after half an hour.
 func (k *kit) holdLong() *job.Job {
 	k.t.Helper()
 	return k.one(job.FetchRequest{Visibility: 48 * time.Hour})
@@ -90,7 +91,9 @@ var ends = map[string]func(*kit, *job.Job){
 
 func overlapSkipEnds(k *kit) {
 	for name, end := range ends {
-		k.put(func(s *job.CronSpec) { s.Template = cronTemplate(`{"queue":"mail","retry":{"max_attempts":1}}`) })
+		k.put(func(s *job.CronSpec) {
+			s.Template = cronTemplate(`{"queue":"mail","timeout":259200,"retry":{"max_attempts":1}}`)
+		})
 		k.pass(time.Hour)
 		held := k.holdLong()
 		k.pass(time.Hour)
@@ -108,11 +111,12 @@ func overlapSkipEnds(k *kit) {
 }
 
 func overlapAllow(k *kit) {
-	k.put(allowing)
+	k.put(several(allowing, func(s *job.CronSpec) { s.Template = cronTemplate(`{"queue":"mail","timeout":259200}`) }))
 	k.reach(at(1, 1))
-	k.holdLong()
+	held := k.holdLong()
 	k.reach(at(3, 1))
 	k.ticked("active, available", at(1, 0), at(2, 0), at(3, 0))
+	k.stands(k.read(held.ID), job.Active)
 	k.says("allow", "triggered", "triggered", "triggered")
 }
 

@@ -23,8 +23,8 @@ type verdict struct {
 // that it puts into schedules and reservations, and deadlines that are far away.
 func Run(t *testing.T, open func(t *testing.T) job.Service) {
 	for _, v := range slices.Concat(pushing, batching, fetching, waiting, refusing, holding, lateness,
-		failing, retrying, beating, rostering, operating, deadLetters, expiring, telling,
-		uniqueness, deduplicating, keeping) {
+		failing, retrying, beating, rostering, directing, operating, deadLetters, expiring, telling, again,
+		uniqueness, deduplicating, keeping, warning, closed) {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
 			v.test(&kit{t: t, s: open(t)})

@@ -99,7 +99,7 @@ func eventsOfVerbs(k *kit) {
 	if _, err := k.s.Activate(k.ctx(), j.ID); err != nil {
 		k.t.Fatal(err)
 	}
-	k.tells(j.ID, fact{"job.activated", nil}, enqueued)
+	k.tells(j.ID, fact{"job.enqueued", map[string]string{"state": `"pending"`}}, fact{"job.activated", nil}, enqueued)
 }
 
 func eventsOfClocks(k *kit) {
@@ -110,7 +110,7 @@ func eventsOfClocks(k *kit) {
 
 	j = k.push(func(e *job.Envelope) { e.TTL, e.Hold = blink, true })
 	end := k.until(j.ID, job.Discarded)
-	k.tells(j.ID, fact{"job.expired", map[string]string{"created_at": `"` + job.FormatTime(end.CreatedAt) + `"`,
+	k.tells(j.ID, fact{"job.enqueued", map[string]string{"state": `"pending"`}}, fact{"job.expired", map[string]string{"created_at": `"` + job.FormatTime(end.CreatedAt) + `"`,
 		"expired_at": `"` + job.FormatTime(end.ExpiresAt) + `"`, "ttl_ms": fmt.Sprint(blink.Milliseconds())}},
 		fact{"job.discarded", map[string]string{"total_attempts": "0", "dead_letter": "false", "last_error": "*"}})
 }

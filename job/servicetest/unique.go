@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,6 +18,10 @@ var uniqueness = []verdict{
 	{"a worker is told that its job was replaced, and its ACK is refused", uniqueReplaceActive},
 	{"on_conflict replace_except_schedule gives a scheduled job new args and meta", uniqueRewrite},
 	{"on_conflict replace_except_schedule replaces what is not scheduled", uniqueReplaceOther},
+	{"replace cancels every twin that has not finished, not only the newest", uniqueReplaceAll},
+	{"replace leaves alone the twins that its policy does not count", uniqueReplaceCounted},
+	{"replace_except_schedule rewrites one scheduled twin and cancels the others", uniqueRewriteOne},
+	{"replace_except_schedule beside a deduplication key cancels its owner among the others", uniqueRewriteBesideOwner},
 	{"only the chosen dimensions make a twin", uniqueDimensions},
 	{"a twin counts in the states of the new job's policy", uniqueStates},
 	{"a twin counts within the period of the new job's policy", uniquePeriod},
@@ -360,9 +365,10 @@ func uniqueBad(k *kit) {
 		{"unique.args_keys", `{"keys":["args"],"args_keys":["none"]}`}, {"unique.period", `{"period":"soon"}`}, {"unique.period", `{"period":"PT0S"}`},
 		{"unique.states", `{"states":[]}`}, {"unique.states", `{"states":["running"]}`}, {"unique.on_conflict", `{"on_conflict":"merge"}`},
 		{"unique.mystery", `{"mystery":1}`}, {"unique.key", `{"key":1}`}, {"unique", `[]`},
+		{"unique.args_keys", `{"args_keys":["user_id"],"on_conflict":"ignore"}`}, {"unique.meta_keys", `{"keys":["args"],"meta_keys":["tenant"],"on_conflict":"ignore"}`},
 	} {
 		_, err := k.s.Enqueue(k.ctx(), envelope(unique(tt.policy)))
-		if e := k.is(tt.policy, err, job.Invalid); e.Details["field"] != tt.field {
+		if e := k.is(tt.policy, err, job.Invalid); e.Details["field"] != tt.field || !strings.Contains(e.Message, tt.field) {
 			k.t.Errorf("%s: details %v, %s; want %s", tt.policy, e.Details, e.Message, tt.field)
 		}
 	}

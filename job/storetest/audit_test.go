@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,12 +29,21 @@ func TestTheAuditHasTeeth(t *testing.T) {
 		"no end while completed":      func(j *job.Job) { j.State = job.Completed },
 		"retryable without a time":    func(j *job.Job) { j.State, j.DueAt = job.Retryable, Now },
 		"scheduled without a clock":   func(j *job.Job) { j.State = job.Scheduled },
+		"active beyond its lease":     func(j *job.Job) { active(j); j.DueAt = j.Lease.Until.Add(1) },
+		"active beyond its timeout":   func(j *job.Job) { active(j); j.Timeout = time.Second },
 		"dead while available":        func(j *job.Job) { j.Dead = true },
+		"a timer while available":     func(j *job.Job) { j.ScheduledAt, j.DueAt = Now, Now },
 		"available, never enqueued":   func(j *job.Job) { j.EnqueuedAt = time.Time{} },
 		"one execution too many":      func(j *job.Job) { j.Attempt = j.MaxAttempts + 1 },
 		"more releases than starts":   func(j *job.Job) { j.Releases = 1 },
 		"started before its time":     func(j *job.Job) { active(j); j.ScheduledAt = Now.Add(time.Millisecond) },
 		"started when it had expired": func(j *job.Job) { active(j); j.ExpiresAt = Now },
+		"an error without a type":     func(j *job.Job) { j.Errors = json.RawMessage(`[{"message":"m"}]`) },
+		"an error without a message":  func(j *job.Job) { j.Error = json.RawMessage(`{"type":"E"}`) },
+		"a member of an error twice":  func(j *job.Job) { j.Error = json.RawMessage(`{"type":"E","message":"m","x":1,"x":2}`) },
+		"more errors than are kept": func(j *job.Job) {
+			j.Errors = json.RawMessage(`[` + strings.Repeat(`{"type":"E","message":"m"},`, 25) + `{"type":"E","message":"m"}]`)
+		},
 		"an error that is completed": func(j *job.Job) {
 			j.State, j.FinishedAt, j.Error = job.Completed, Now, json.RawMessage(`{}`)
 		},

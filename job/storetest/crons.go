@@ -36,7 +36,7 @@ func fullCron(t *testing.T, name string) *job.Cron {
 		c.Description, c.Source = "Täglich \"um neun\"", "file"
 		c.Template = json.RawMessage(`{"type":"a.b","args":[1, "ü\n", {"deep":null}],"options":{"queue":"q","priority":-3}}`)
 		c.CreatedAt, c.UpdatedAt, c.AnchorAt, c.SeenAt, c.AheadAt = at(1), at(2), at(3), at(4), at(5)
-		c.HoleFrom, c.HoleTo = at(8), at(9)
+		c.HoleTo = at(9)
 		c.NextRunAt, c.LastRunAt, c.LastJob, c.RunCount = at(6), at(7), New(t, "q", nil).ID, 1<<40
 		c.Runs = runs(t, job.MaxCronRuns)
 	})

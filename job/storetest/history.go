@@ -107,8 +107,8 @@ func historyInside(t *testing.T, s job.Store) {
 func historyBounds(t *testing.T, s job.Store) {
 	j := New(t, "q", nil)
 	insert(t, s, j)
-	const rounds = job.HistoryLimit + 10
-	for i := range rounds { // each tells job.started alone
+	const rounds = job.HistoryLimit/2 + 10
+	for i := range rounds { // each tells job.started and job.enqueued
 		at := Now.Add(time.Duration(i) * time.Second)
 		change(t, s, j.ID, func(j *job.Job) error { return j.Start(at, job.Lease{Token: "t", Length: time.Minute}) })
 		change(t, s, j.ID, func(j *job.Job) error {
@@ -126,14 +126,14 @@ func historyBounds(t *testing.T, s job.Store) {
 		return n, first, last
 	}
 	end := Now.Add((rounds - 1) * time.Second)
-	if n, from, to := last(); n != job.HistoryLimit || !to.Equal(end) || !from.Equal(end.Add(-(job.HistoryLimit-1)*time.Second)) {
+	if n, from, to := last(); n != job.HistoryLimit || !to.Equal(end) || !from.Equal(end.Add(-(job.HistoryLimit/2-1)*time.Second)) {
 		t.Errorf("%d events from %s to %s", n, from, to)
 	}
 	prune := func(before time.Time) {
 		update(t, s, func(tx job.Tx) error { _, err := tx.PruneEvents(before, 10_000); return err })
 	}
 	prune(end.Add(-4 * time.Second))
-	if n, from, to := last(); n != 5 || !to.Equal(end) || !from.Equal(end.Add(-4*time.Second)) {
+	if n, from, to := last(); n != 10 || !to.Equal(end) || !from.Equal(end.Add(-4*time.Second)) {
 		t.Errorf("after a prune: %d events from %s to %s", n, from, to)
 	}
 	prune(end.Add(time.Hour))
@@ -321,7 +321,7 @@ func historyBeside(t *testing.T, s job.Store) {
 				if err := tx.UpdateJob(got); err != nil {
 					return err
 				}
-				if n := len(historyOf(t, tx, j.ID)); n != 1+got.Attempt {
+				if n := len(historyOf(t, tx, j.ID)); n != 1+2*got.Attempt {
 					t.Errorf("%d events after %d attempts", n, got.Attempt)
 				}
 				if i%3 == 0 {
@@ -336,7 +336,7 @@ func historyBeside(t *testing.T, s job.Store) {
 	}
 	all.Wait()
 	view(t, s, func(tx job.ReadTx) error {
-		if n := len(historyOf(t, tx, j.ID)); n != 1+64-22 {
+		if n := len(historyOf(t, tx, j.ID)); n != 1+2*(64-22) {
 			t.Errorf("%d events in the end", n)
 		}
 		return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -77,15 +78,22 @@ func rewriting(t *testing.T, s job.Store) {
 	}
 }
 
+// holding has keys with a holder, with jobs beside it, and with no holder at all.
 func holding(t *testing.T, s job.Store) {
 	a, b, c := unique(t, "a", 3, job.Available, true), unique(t, "b", 2, job.Scheduled, true), unique(t, "c", 1, job.Completed, true)
-	insert(t, s, a, b, c, unique(t, "a", 0, job.Available, false), unique(t, "d", 0, job.Cancelled, false), New(t, "q", nil))
+	aside, older, newest := unique(t, "e", 5, job.Active, false), unique(t, "f", 8, job.Pending, false), unique(t, "f", 4, job.Retryable, false)
+	last := unique(t, "g", 2, job.Available, false)
+	insert(t, s, a, b, c, unique(t, "a", 9, job.Available, false), unique(t, "a", 0, job.Completed, false), unique(t, "c", 0, job.Cancelled, false),
+		unique(t, "d", 0, job.Cancelled, false), New(t, "q", nil), aside, unique(t, "e", 1, job.Discarded, true), older, newest, unique(t, "f", 1, job.Completed, false),
+		unique(t, "g", 6, job.Active, true), last)
 	for _, tt := range []struct {
 		f    job.Filter
 		want []*job.Job
 	}{
-		{job.Filter{}, []*job.Job{a, b, c}}, {job.Filter{Type: "a"}, []*job.Job{a}}, {job.Filter{Queue: "none"}, nil},
+		{job.Filter{}, []*job.Job{a, b, c, aside, newest, last}}, {job.Filter{Type: "a"}, []*job.Job{a}}, {job.Filter{Queue: "none"}, nil},
 		{job.Filter{States: []job.State{job.Scheduled, job.Completed}}, []*job.Job{b, c}}, {job.Filter{Type: "d"}, nil},
+		{job.Filter{Type: "e"}, []*job.Job{aside}}, {job.Filter{Type: "f"}, []*job.Job{newest}}, {job.Filter{Type: "g"}, []*job.Job{last}},
+		{job.Filter{Type: "f", States: []job.State{job.Pending}}, nil}, // it is not the newest with that key
 	} {
 		tt.f.Holding, tt.f.Limit = true, 100
 		both(t, s, func(where string, tx job.ReadTx) error {
@@ -110,13 +118,15 @@ func holding(t *testing.T, s job.Store) {
 			f.Cursor = page.Next
 		}
 	})
-	if len(got) != 3 || got[0].ID < got[1].ID || got[1].ID < got[2].ID {
+	if len(got) != 6 || !slices.IsSortedFunc(got, func(a, b *job.Job) int { return strings.Compare(string(b.ID), string(a.ID)) }) {
 		t.Errorf("in pages of two: %v, want the newest id first", ids(got...))
 	}
-	change(t, s, a.ID, func(j *job.Job) error { j.ReleaseKey(); return nil })
+	change(t, s, b.ID, func(j *job.Job) error { j.ReleaseKey(); return nil })
+	change(t, s, newest.ID, func(j *job.Job) error { return j.Cancel(Now, "", "") })
 	view(t, s, func(tx job.ReadTx) error {
-		if page, err := tx.Jobs(job.Filter{Holding: true, Limit: 9}); err != nil || page.Total != 2 {
-			t.Errorf("after a release %d hold a key, %v", page.Total, err)
+		page, err := tx.Jobs(job.Filter{Holding: true, Limit: 9})
+		if want := ids(a, c, aside, older, last); err != nil || page.Total != 5 || !slices.Equal(ids(page.Jobs...), want) {
+			t.Errorf("after a release and an end: %v of %d, %v; want %v", ids(page.Jobs...), page.Total, err, want)
 		}
 		return nil
 	})

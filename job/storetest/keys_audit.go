@@ -29,8 +29,15 @@ func auditKeys(t Reporter, tx job.ReadTx, jobs []*job.Job) {
 			customs[c] = j
 		}
 	}
+	var claims []*job.Job
 	for key, of := range prints {
 		auditTwins(t, tx, key, of)
+		if c := claimOf(of); c != nil {
+			claims = append(claims, c)
+		}
+	}
+	if got, err := pages(tx, job.Filter{Holding: true, Limit: 1000}); err != nil || !slices.Equal(ids(got...), ids(claims...)) {
+		t.Errorf("audit: the list of keys has %v, %v; want %v", ids(got...), err, ids(claims...))
 	}
 	for n, of := range dedups {
 		instants := []time.Time{Now, Now.Add(1000 * 24 * time.Hour)}
@@ -56,6 +63,24 @@ func auditKeys(t Reporter, tx job.ReadTx, jobs []*job.Job) {
 			t.Errorf("audit: custom id %s of queue %s is %v, %v; want %v", n.id, n.queue, ids(got), err, ids(want))
 		}
 	}
+}
+
+// claimOf is the job with which a list shows the key of these: the newest that
+// has not ended, else the holder, or nil.
+func claimOf(of []*job.Job) (claim *job.Job) {
+	var holder *job.Job
+	for _, j := range of {
+		if !j.State.Terminal() {
+			claim = newer(claim, j)
+		}
+		if j.Holds != 0 {
+			holder = j
+		}
+	}
+	if claim == nil {
+		return holder
+	}
+	return claim
 }
 
 func newer(a, b *job.Job) *job.Job {

@@ -24,6 +24,7 @@ func Run(t *testing.T, open func(t *testing.T) job.Store) {
 		test func(*testing.T, job.Store)
 	}{
 		{"a job comes back as it was stored", roundTrip},
+		{"every member of the status is kept when a job is stored", statusMembers},
 		{"a missing job is NotFound", missingJob},
 		{"an id is stored once", duplicateID},
 		{"many jobs are stored together", together},
@@ -200,7 +201,10 @@ func Audit(t Reporter, s job.Store) {
 
 // everything reads all jobs, page by page.
 func everything(tx job.ReadTx) (all []*job.Job, err error) {
-	f := job.Filter{Limit: 1000}
+	return pages(tx, job.Filter{Limit: 1000})
+}
+
+func pages(tx job.ReadTx, f job.Filter) (all []*job.Job, err error) {
 	for {
 		page, err := tx.Jobs(f)
 		if err != nil {
@@ -270,6 +274,12 @@ func sound(t Reporter, j *job.Job) {
 	if needsClock := j.State == job.Scheduled || j.State == job.Retryable || j.State == job.Active; needsClock && j.DueAt.IsZero() {
 		wrong("and no clock will ever look at it")
 	}
+	if j.State == job.Available && !j.DueAt.Equal(j.ExpiresAt) {
+		wrong("and a clock still waits for it at " + j.DueAt.String())
+	}
+	if j.State == job.Active && (j.DueAt.After(j.Lease.Until) || j.Timeout > 0 && j.DueAt.After(j.StartedAt.Add(j.Timeout))) {
+		wrong("and a clock looks at it too late, at " + j.DueAt.String())
+	}
 	if j.Dead && j.State != job.Discarded {
 		wrong("and marked dead")
 	}
@@ -287,4 +297,5 @@ func sound(t Reporter, j *job.Job) {
 	if j.State == job.Completed && j.Error != nil {
 		wrong("and has an error")
 	}
+	soundErrors(t, j)
 }

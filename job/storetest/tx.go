@@ -12,9 +12,25 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
+// counted is what a store tells beside its jobs: all events, and a queue's counters.
+func counted(t *testing.T, s job.Store, queue string) (text string) {
+	t.Helper()
+	view(t, s, func(tx job.ReadTx) error {
+		es, err := tx.Events(job.EventFilter{Limit: 1000})
+		if err != nil {
+			return err
+		}
+		q, err := tx.Queue(queue)
+		text = fmt.Sprintf("%+v\n%v dead %d", es, q.Counts, q.Dead)
+		return err
+	})
+	return text
+}
+
 func failedCall(t *testing.T, s job.Store) {
 	keep := New(t, "q", nil)
 	insert(t, s, keep)
+	before := counted(t, s, "q")
 	mine := errors.New("changed my mind")
 	j := New(t, "q", nil)
 	err := s.Update(t.Context(), func(tx job.Tx) error {
@@ -42,6 +58,9 @@ func failedCall(t *testing.T, s job.Store) {
 	if err := s.View(t.Context(), func(tx job.ReadTx) error { _, err := tx.Job(j.ID); return err }); job.KindOf(err) != job.NotFound {
 		t.Errorf("an insert stayed: %v", err)
 	}
+	if after := counted(t, s, "q"); after != before {
+		t.Errorf("events or counters stayed:\n%s\nbefore:\n%s", after, before)
+	}
 	// What was read and changed in the failed call must not be what the next one sees.
 	update(t, s, func(tx job.Tx) error {
 		if k, err := tx.Job(keep.ID); err != nil || k.State != job.Available {
@@ -52,6 +71,8 @@ func failedCall(t *testing.T, s job.Store) {
 }
 
 func panickingCall(t *testing.T, s job.Store) {
+	insert(t, s, New(t, "q", nil))
+	before := counted(t, s, "q")
 	j := New(t, "q", nil)
 	err := s.Update(t.Context(), func(tx job.Tx) error {
 		if err := tx.InsertJob(j); err != nil {
@@ -61,6 +82,9 @@ func panickingCall(t *testing.T, s job.Store) {
 	})
 	if err == nil || !strings.Contains(err.Error(), "panic") {
 		t.Errorf("got %v", err)
+	}
+	if after := counted(t, s, "q"); after != before {
+		t.Errorf("events or counters stayed:\n%s\nbefore:\n%s", after, before)
 	}
 	insert(t, s, New(t, "q", nil))
 	if err := s.View(t.Context(), func(tx job.ReadTx) error { _, err := tx.Job(j.ID); return err }); job.KindOf(err) != job.NotFound {

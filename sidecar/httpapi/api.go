@@ -86,6 +86,7 @@ func newEcho(svc job.Service, opts Options) *echo.Echo {
 	v1 := e.Group("/ojs/v1")
 	a.jobs(v1)
 	a.workers(v1)
+	a.directives(v1)
 	a.queues(v1)
 	a.unique(v1)
 	a.crons(v1)

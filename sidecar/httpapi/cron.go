@@ -132,7 +132,12 @@ func (a *api) changeCron(c echo.Context) error {
 		return err
 	}
 	changed, err := a.svc.ChangeCron(c.Request().Context(), name, p)
-	return sendCron(c, changed, err)
+	if err != nil {
+		return err
+	}
+	b := buffer()
+	*b = wire.AppendCronChanged(*b, changed)
+	return send(c, http.StatusOK, b)
 }
 
 // enableCron lets a schedule fire, or not. A body is not looked at.

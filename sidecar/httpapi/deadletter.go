@@ -18,6 +18,7 @@ func (a *api) deadLetters(g *echo.Group) {
 	g.POST("/dead-letter/purge", a.purgeDead)
 	g.POST("/dead-letter/:id/retry", a.revive)
 	g.DELETE("/dead-letter/:id", a.deleteDead)
+	g.POST("/admin/jobs/:id/retry", a.retry)
 }
 
 // deadList shows a page of dead letters, the newest first (contract §3.14).
@@ -43,10 +44,8 @@ func (a *api) deadInfo(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if !j.Dead {
-		e := job.Errorf(job.NotFound, "job %s is not in the dead letter queue", id)
-		e.Details = map[string]any{"resource_type": "dead_letter", "resource_id": string(id)}
-		return e
+	if err := j.Buried(); err != nil {
+		return err
 	}
 	b := buffer()
 	*b = wire.AppendJob(*b, j, wire.Extras{Error: true})
@@ -55,20 +54,41 @@ func (a *api) deadInfo(c echo.Context) error {
 
 // revive takes a dead letter back into its queue (contract §3.14).
 func (a *api) revive(c echo.Context) error {
-	id, err := jobID(c)
+	id, err := revived(c)
 	if err != nil {
-		return err
-	}
-	raw, err := body(c, job.MaxJobBytes)
-	if err != nil {
-		return err
-	}
-	if err := wire.DecodeRevive(raw); err != nil {
 		return err
 	}
 	return a.changed(c, wire.Extras{Revived: true}, func(ctx context.Context) (job.Change, error) {
 		return a.svc.Revive(ctx, id)
 	})
+}
+
+// retry takes any discarded job back into its queue (contract §3.23).
+func (a *api) retry(c echo.Context) error {
+	id, err := revived(c)
+	if err != nil {
+		return err
+	}
+	ch, err := a.svc.Retry(c.Request().Context(), id)
+	if err != nil {
+		return err
+	}
+	b := buffer()
+	*b = wire.AppendRetried(*b, ch)
+	return send(c, http.StatusOK, b)
+}
+
+// revived is the job that shall run again as it is.
+func revived(c echo.Context) (job.ID, error) {
+	id, err := jobID(c)
+	if err != nil {
+		return "", err
+	}
+	raw, err := body(c, job.MaxJobBytes)
+	if err != nil {
+		return "", err
+	}
+	return id, wire.DecodeRevive(raw)
 }
 
 func (a *api) deleteDead(c echo.Context) error {

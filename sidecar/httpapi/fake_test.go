@@ -31,6 +31,7 @@ type fake struct {
 	cancel     func(context.Context, job.ID, string, string) (job.Change, error)
 	activate   func(context.Context, job.ID) (job.Change, error)
 	revive     func(context.Context, job.ID) (job.Change, error)
+	retry      func(context.Context, job.ID) (job.Change, error)
 	deleteDead func(context.Context, job.ID) error
 	deadStats  func(context.Context) (job.DeadStats, error)
 	queue      func(context.Context, string) (job.Queue, error)
@@ -42,6 +43,8 @@ type fake struct {
 	deregister func(context.Context, string) ([]job.ID, error)
 	workers    func(context.Context) ([]job.WorkerInfo, error)
 	worker     func(context.Context, string) (job.WorkerInfo, error)
+	direct     func(context.Context, string, string) (job.WorkerInfo, error)
+	directAll  func(context.Context, string) (int, error)
 	reviveDead func(context.Context, job.Filter) (int64, error)
 	purgeDead  func(context.Context, time.Time) (int64, error)
 	history    func(context.Context, job.ID) ([]job.Event, error)
@@ -111,6 +114,11 @@ func (f *fake) Revive(ctx context.Context, id job.ID) (job.Change, error) {
 	return f.revive(ctx, id)
 }
 
+func (f *fake) Retry(ctx context.Context, id job.ID) (job.Change, error) {
+	f.calls.Add(1)
+	return f.retry(ctx, id)
+}
+
 func (f *fake) DeleteDead(ctx context.Context, id job.ID) error {
 	f.calls.Add(1)
 	return f.deleteDead(ctx, id)
@@ -159,6 +167,16 @@ func (f *fake) Workers(ctx context.Context) ([]job.WorkerInfo, error) {
 func (f *fake) Worker(ctx context.Context, id string) (job.WorkerInfo, error) {
 	f.calls.Add(1)
 	return f.worker(ctx, id)
+}
+
+func (f *fake) Direct(ctx context.Context, id, wish string) (job.WorkerInfo, error) {
+	f.calls.Add(1)
+	return f.direct(ctx, id, wish)
+}
+
+func (f *fake) DirectAll(ctx context.Context, wish string) (int, error) {
+	f.calls.Add(1)
+	return f.directAll(ctx, wish)
 }
 
 func (f *fake) ReviveDead(ctx context.Context, q job.Filter) (int64, error) {

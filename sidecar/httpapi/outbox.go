@@ -56,7 +56,7 @@ func (a *api) outboxList(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	p, err := wire.DecodePaging(q, wire.PageDefault, wire.PageMax)
+	p, err := wire.DecodePages(q)
 	if err != nil {
 		return err
 	}

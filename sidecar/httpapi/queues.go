@@ -21,7 +21,7 @@ func (a *api) allQueues(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	p, err := wire.DecodePaging(q, wire.PageDefault, wire.PageMax)
+	p, err := wire.DecodePages(q)
 	if err != nil {
 		return err
 	}

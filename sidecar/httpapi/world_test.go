@@ -176,6 +176,13 @@ func changing(f *fake) {
 	f.revive = func(_ context.Context, id job.ID) (job.Change, error) {
 		return change(id, dead(id), func(j *job.Job) error { return j.Revive(noon) })
 	}
+	f.retry = func(_ context.Context, id job.ID) (job.Change, error) {
+		if id == idTwo {
+			j := mail(id)
+			return job.Change{}, j.Revive(noon)
+		}
+		return f.revive(context.Background(), id)
+	}
 	f.deleteDead = func(_ context.Context, id job.ID) error { return failing(id) }
 	f.reviveDead = func(_ context.Context, q job.Filter) (int64, error) {
 		if q.Queue == "broken" {
@@ -248,6 +255,15 @@ func rostering(f *fake) {
 		return []job.WorkerInfo{one, {ID: "w2", Stale: true, StartedAt: noon.Add(-time.Hour), BeatAt: noon.Add(-time.Minute)}}, nil
 	}
 	f.worker = func(_ context.Context, id string) (job.WorkerInfo, error) { return one, unknown(id) }
+	f.direct = func(_ context.Context, id, wish string) (job.WorkerInfo, error) {
+		w := one
+		_ = w.Direct(wish) // a route has no other
+		return w, unknown(id)
+	}
+	f.directAll = func(_ context.Context, wish string) (int, error) {
+		w := one
+		return 2, w.Direct(wish)
+	}
 	f.history = func(ctx context.Context, id job.ID) ([]job.Event, error) {
 		if err := failing(id); err != nil {
 			return nil, err

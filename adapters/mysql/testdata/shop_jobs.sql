@@ -23,6 +23,7 @@ CREATE TABLE IF NOT EXISTS shop_jobs (
   created_at  BIGINT       NOT NULL DEFAULT (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000),
   sent_at     BIGINT,
   error       TEXT,
+  answered_by VARCHAR(64),            -- relayed: the job that answers for it, if that is not its own
   KEY shop_jobs_status (status, id), -- what the relays ask for all the time
   KEY shop_jobs_owner (owner, id)    -- what a job server has
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
@@ -33,7 +34,9 @@ CREATE TABLE IF NOT EXISTS shop_jobs_relays (
   until   BIGINT      NOT NULL, -- 0: it is dead, and its rows are free
   seen_at BIGINT      NOT NULL,
   mode    VARCHAR(16) NOT NULL, -- 'on_relay' or 'on_complete'
-  sent    BIGINT      NOT NULL DEFAULT 0
+  sent    BIGINT      NOT NULL DEFAULT 0,
+  epoch   VARCHAR(64),          -- of its disk, when it took the newest job
+  upto    BIGINT                -- and the event there behind that job
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
 -- The ticks of schedules that several job servers keep: each is decided once, by
@@ -58,6 +61,12 @@ INSERT IGNORE INTO shop_jobs_identity (one, value) VALUES (1, REPLACE(UUID(), '-
 SELECT column_name FROM information_schema.columns WHERE table_schema = database() AND table_name = 'shop_jobs'
 == Identity
 SELECT value FROM shop_jobs_identity
+== Path
+
+== File
+
+== Narrow
+
 == Audit
 SELECT CONCAT(w.kind, ' ', w.v, ' is too old: the outbox needs MySQL 8.0.13 or MariaDB 10.6, or later, for SKIP LOCKED') FROM (
   SELECT IF(v LIKE '%MariaDB%', 'MariaDB', 'MySQL') AS kind, SUBSTRING_INDEX(v, '-', 1) AS v,
@@ -66,6 +75,8 @@ SELECT CONCAT(w.kind, ' ', w.v, ' is too old: the outbox needs MySQL 8.0.13 or M
   FROM (SELECT VERSION() AS v) AS x) AS w
 WHERE w.n < IF(w.kind = 'MariaDB', 10006000, 8000013)
 SELECT 'the server is read-only, as a replica is; name the primary in the DSN' FROM (SELECT 1 AS one) AS w WHERE @@GLOBAL.read_only = 1 OR @@GLOBAL.innodb_read_only = 1
+SELECT 'the transactions of this user are read-only, and a relay must mark rows; set transaction_read_only (tx_read_only in MariaDB) to 0 where it is set: in the DSN, or on the server'
+FROM (SELECT 1 AS one) AS w WHERE @@SESSION./*M! tx_read_only *//*!80000 transaction_read_only */ = 1
 SELECT CONCAT('the table ', w.tab, ' is missing, or the user of the relay has no right on it; make it with: outrider outbox init DSN')
 FROM (SELECT 1 AS n, 'shop_jobs' AS tab UNION ALL SELECT 2, 'shop_jobs_relays' UNION ALL SELECT 3, 'shop_jobs_identity') AS w
 LEFT JOIN information_schema.tables t ON t.table_schema = DATABASE() AND t.table_name = w.tab LEFT JOIN information_schema.tables m ON m.table_schema = DATABASE() AND m.table_name = 'shop_jobs'
@@ -74,7 +85,8 @@ SELECT CONCAT('the table ', w.tab, ' has the engine ', COALESCE(t.engine, 'of a 
 FROM (SELECT 1 AS n, 'shop_jobs' AS tab UNION ALL SELECT 2, 'shop_jobs_relays' UNION ALL SELECT 3, 'shop_jobs_identity') AS w
 LEFT JOIN information_schema.tables t ON t.table_schema = DATABASE() AND t.table_name = w.tab WHERE t.table_name IS NOT NULL AND COALESCE(t.engine, '') <> 'InnoDB' ORDER BY w.n
 SELECT CONCAT(w.tab, '.', w.name, CASE
-  WHEN c.column_name IS NULL THEN CONCAT(': the column is missing; expected ', w.type)
+  WHEN c.column_name IS NULL THEN CONCAT(': the column is missing; ', IF(w.required = 1, 'expected ', CONCAT('run: ALTER TABLE ', w.tab, ' ADD COLUMN ', w.name, ' ')), w.type,
+    IF(w.required = 0 AND w.type = 'varchar', '(64)', ''))
   WHEN NOT FIND_IN_SET(c.data_type, w.types) THEN CONCAT(': expected ', w.type, ', found ', c.data_type)
   WHEN c.character_maximum_length < w.len THEN CONCAT(': expected at least ', w.len, ' characters, found ', c.column_type)
   ELSE ': expected NOT NULL, found a column that may be NULL' END)
@@ -97,6 +109,9 @@ FROM (
   UNION ALL SELECT 16, 'shop_jobs_relays', 'mode', 'varchar', 'varchar', 16, 1
   UNION ALL SELECT 17, 'shop_jobs_relays', 'sent', 'bigint', 'bigint', 0, 1
   UNION ALL SELECT 18, 'shop_jobs_identity', 'value', 'varchar', 'varchar,char', 32, 1
+  UNION ALL SELECT 19, 'shop_jobs', 'answered_by', 'varchar', 'varchar,char', 36, 0
+  UNION ALL SELECT 20, 'shop_jobs_relays', 'epoch', 'varchar', 'varchar', 16, 0
+  UNION ALL SELECT 21, 'shop_jobs_relays', 'upto', 'bigint', 'bigint', 0, 0
 ) AS w
 JOIN information_schema.tables t ON t.table_schema = DATABASE() AND t.table_name = w.tab
 LEFT JOIN information_schema.columns c ON c.table_schema = DATABASE() AND c.table_name = w.tab AND c.column_name = w.name
@@ -123,6 +138,9 @@ FROM (
   UNION ALL SELECT 16, 'shop_jobs_relays', 'mode', 'varchar', 'varchar', 16, 1
   UNION ALL SELECT 17, 'shop_jobs_relays', 'sent', 'bigint', 'bigint', 0, 1
   UNION ALL SELECT 18, 'shop_jobs_identity', 'value', 'varchar', 'varchar,char', 32, 1
+  UNION ALL SELECT 19, 'shop_jobs', 'answered_by', 'varchar', 'varchar,char', 36, 0
+  UNION ALL SELECT 20, 'shop_jobs_relays', 'epoch', 'varchar', 'varchar', 16, 0
+  UNION ALL SELECT 21, 'shop_jobs_relays', 'upto', 'bigint', 'bigint', 0, 0
 ) AS w
 JOIN information_schema.tables t ON t.table_schema = DATABASE() AND t.table_name = w.tab
 LEFT JOIN information_schema.columns c ON c.table_schema = DATABASE() AND c.table_name = w.tab AND c.column_name = w.name
@@ -154,20 +172,23 @@ WHERE (SELECT COUNT(*) FROM shop_jobs_identity WHERE one = 1 AND value <> '') <>
 == Insert
 INSERT INTO shop_jobs (job_id, job_type, job_args, job_options) VALUES (?, ?, ?, ?)
 == Pending
-SELECT id, left(job_id, 64), left(job_type, 1024), left(job_args, 1048577), left(job_options, 1048577), created_at, attempts
+SELECT id, left(job_id, 64), left(job_type, 1024), left(job_args, 1048577), left(job_options, 1048577), CASE WHEN created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END, LEAST(GREATEST(attempts, 0), 1000000000),
+  CASE WHEN sent_at IS NULL THEN 0 ELSE 1 END
 FROM shop_jobs FORCE INDEX (shop_jobs_status) WHERE status = 'pending' AND next_try_at <= ? ORDER BY id LIMIT ? FOR UPDATE SKIP LOCKED
 == Done
 DELETE o FROM shop_jobs AS o FORCE INDEX (PRIMARY) WHERE status = 'taken' AND owner = ? AND id IN ({ids})
 == Sent
-UPDATE shop_jobs FORCE INDEX (PRIMARY) SET status = 'sent', owner = NULL, sent_at = ?, attempts = attempts + ?, error = NULL WHERE status = 'taken' AND owner = ? AND id IN ({ids})
+UPDATE shop_jobs FORCE INDEX (PRIMARY) SET status = 'sent', owner = NULL, sent_at = ?, attempts = LEAST(GREATEST(attempts, 0), 1000000000) + ?, error = NULL WHERE status = 'taken' AND owner = ? AND id IN ({ids})
 == Relayed
-UPDATE shop_jobs FORCE INDEX (PRIMARY) SET status = 'relayed', sent_at = ?, attempts = attempts + ?, error = NULL WHERE status = 'taken' AND owner = ? AND id IN ({ids})
+UPDATE shop_jobs FORCE INDEX (PRIMARY) SET status = 'relayed', sent_at = ?, attempts = LEAST(GREATEST(attempts, 0), 1000000000) + ?, error = NULL, answered_by = {by} WHERE status = 'taken' AND owner = ? AND id IN ({ids})
 == Ended
 DELETE o FROM shop_jobs AS o FORCE INDEX (PRIMARY) WHERE status = 'relayed' AND owner = ? AND id IN ({ids})
+== Again
+UPDATE shop_jobs FORCE INDEX (PRIMARY) SET status = 'pending', owner = NULL, answered_by = NULL, sent_at = NULL WHERE status = 'relayed' AND owner = ? AND id IN ({ids})
 == Parked
-UPDATE shop_jobs FORCE INDEX (PRIMARY) SET status = 'parked', owner = NULL, error = LEFT(?, 10000), attempts = attempts + ? WHERE status = 'taken' AND owner = ? AND id IN ({ids})
+UPDATE shop_jobs FORCE INDEX (PRIMARY) SET status = 'parked', owner = NULL, error = LEFT(?, 10000), attempts = LEAST(GREATEST(attempts, 0), 1000000000) + ? WHERE status = 'taken' AND owner = ? AND id IN ({ids})
 == Later
-UPDATE shop_jobs FORCE INDEX (PRIMARY) SET status = 'pending', owner = NULL, next_try_at = ?, error = LEFT(?, 10000), attempts = attempts + ? WHERE status = 'taken' AND owner = ? AND id IN ({ids})
+UPDATE shop_jobs FORCE INDEX (PRIMARY) SET status = 'pending', owner = NULL, next_try_at = ?, error = LEFT(?, 10000), attempts = LEAST(GREATEST(attempts, 0), 1000000000) + ? WHERE status = 'taken' AND owner = ? AND id IN ({ids})
 == Kept
 SELECT id, status, coalesce(sent_at, 0) FROM shop_jobs WHERE id > ? ORDER BY id LIMIT ?
 == Delete
@@ -187,24 +208,33 @@ ON DUPLICATE KEY UPDATE mode = VALUES(mode), until = VALUES(until), seen_at = VA
 == Leave
 UPDATE shop_jobs_relays SET until = (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000) WHERE owner = ? AND until > 0
 == Count
-UPDATE shop_jobs_relays SET sent = sent + ? WHERE owner = ?
+UPDATE shop_jobs_relays SET sent = sent + ?, epoch = ?, upto = ? WHERE owner = ?
 == Dead
 SELECT owner FROM shop_jobs_relays WHERE owner <> ? AND until > 0 AND until <= (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000)
+== Holder
+SELECT t.owner, CASE WHEN EXISTS (SELECT 1 FROM shop_jobs_relays AS r WHERE r.owner = t.owner AND r.until > 0) THEN 1 ELSE 0 END
+FROM (SELECT owner FROM shop_jobs FORCE INDEX (shop_jobs_owner) WHERE owner > ? AND status IN ('taken', 'relayed') ORDER BY owner, id LIMIT 1) AS t
+== Adopt
+INSERT INTO shop_jobs_relays (owner, mode, until, seen_at) VALUES (?, 'on_relay', (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000) + ?, 0) ON DUPLICATE KEY UPDATE until = IF(until = 0, VALUES(until), until)
 == Free
-UPDATE shop_jobs FORCE INDEX (shop_jobs_owner) SET status = 'pending', owner = NULL
+UPDATE shop_jobs FORCE INDEX (shop_jobs_owner) SET status = 'pending', owner = NULL, answered_by = NULL, sent_at = NULL
 WHERE owner = ? AND status IN ('taken', 'relayed')
 AND EXISTS (SELECT 1 FROM shop_jobs_relays AS r WHERE r.owner = shop_jobs.owner AND r.until > 0 AND r.until <= (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000))
 ORDER BY id LIMIT 500
 == Bury
 UPDATE shop_jobs_relays SET until = 0 WHERE owner = ? AND until <= (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000)
 == Held
-SELECT id, job_id, created_at FROM shop_jobs WHERE owner = ? AND status = 'relayed' AND id > ? ORDER BY id LIMIT ?
+SELECT id, job_id, CASE WHEN created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END, answered_by FROM shop_jobs WHERE owner = ? AND status = 'relayed' AND id > ? ORDER BY id LIMIT ?
+== Reached
+SELECT coalesce(epoch, ''), coalesce(upto, 0) FROM shop_jobs_relays WHERE owner = ?
 == Peers
 SELECT owner, mode, sent, seen_at FROM shop_jobs_relays WHERE seen_at >= ?
 == Stats
-SELECT status, count(*), coalesce(min(created_at), 0) FROM shop_jobs GROUP BY status
+SELECT w.status, count(*), coalesce(min(NULLIF(w.at, 0)), 0) FROM (
+  SELECT CASE WHEN status IN ('taken', 'relayed') AND owner IS NULL THEN CONCAT(status, ' by nobody') ELSE status END AS status, CASE WHEN created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END AS at FROM shop_jobs) AS w
+GROUP BY w.status
 == List
-SELECT id, left(job_type, 255), attempts, created_at, error FROM shop_jobs WHERE status = 'parked' AND id > ? ORDER BY id LIMIT ?
+SELECT id, left(job_type, 255), LEAST(GREATEST(attempts, 0), 1000000000), CASE WHEN created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END, error FROM shop_jobs WHERE status = 'parked' AND id > ? ORDER BY id LIMIT ?
 == Replay
 UPDATE shop_jobs FORCE INDEX (PRIMARY) SET status = 'pending', error = NULL, next_try_at = 0 WHERE status = 'parked' AND id IN ({ids})
 == Discard
@@ -243,7 +273,8 @@ SELECT CONCAT('the table ', w.tab, ' has the engine ', COALESCE(t.engine, 'of a 
 FROM (SELECT 4 AS n, 'shop_jobs_ticks' AS tab) AS w
 LEFT JOIN information_schema.tables t ON t.table_schema = DATABASE() AND t.table_name = w.tab WHERE t.table_name IS NOT NULL AND COALESCE(t.engine, '') <> 'InnoDB' ORDER BY w.n
 SELECT CONCAT(w.tab, '.', w.name, CASE
-  WHEN c.column_name IS NULL THEN CONCAT(': the column is missing; expected ', w.type)
+  WHEN c.column_name IS NULL THEN CONCAT(': the column is missing; ', IF(w.required = 1, 'expected ', CONCAT('run: ALTER TABLE ', w.tab, ' ADD COLUMN ', w.name, ' ')), w.type,
+    IF(w.required = 0 AND w.type = 'varchar', '(64)', ''))
   WHEN NOT FIND_IN_SET(c.data_type, w.types) THEN CONCAT(': expected ', w.type, ', found ', c.data_type)
   WHEN c.character_maximum_length < w.len THEN CONCAT(': expected at least ', w.len, ' characters, found ', c.column_type)
   ELSE ': expected NOT NULL, found a column that may be NULL' END)

@@ -22,7 +22,8 @@ CREATE TABLE IF NOT EXISTS shop_jobs (
   next_try_at BIGINT  NOT NULL DEFAULT 0,
   created_at  BIGINT  NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
   sent_at     BIGINT,
-  error       TEXT
+  error       TEXT,
+  answered_by TEXT                              -- relayed: the job that answers for it, if that is not its own
 );
 
 -- What the relays ask for all the time. Rows that are gone cost it nothing.
@@ -38,7 +39,9 @@ CREATE TABLE IF NOT EXISTS shop_jobs_relays (
   until   BIGINT NOT NULL, -- 0: it is dead, and its rows are free
   seen_at BIGINT NOT NULL,
   mode    TEXT   NOT NULL, -- 'on_relay' or 'on_complete'
-  sent    BIGINT NOT NULL DEFAULT 0
+  sent    BIGINT NOT NULL DEFAULT 0,
+  epoch   TEXT,            -- of its disk, when it took the newest job
+  upto    BIGINT           -- and the event there behind that job
 );
 
 -- The ticks of schedules that several job servers keep: each is decided once, by
@@ -63,11 +66,23 @@ INSERT INTO shop_jobs_identity (one, value) VALUES (1, replace(gen_random_uuid()
 SELECT attname FROM pg_attribute WHERE attrelid = to_regclass('shop_jobs') AND attnum > 0 AND NOT attisdropped
 == Identity
 SELECT value FROM shop_jobs_identity
+== Path
+
+== File
+
+== Narrow
+SELECT 1 WHERE current_setting('server_encoding') <> 'UTF8'
 == Audit
 SELECT 'PostgreSQL ' || current_setting('server_version') || ' is too old: the outbox needs 13 or later'
 WHERE current_setting('server_version_num')::int < 130000
 SELECT 'the server is a read-only replica; name the primary in the DSN, or several hosts with target_session_attrs=read-write'
 WHERE pg_is_in_recovery()
+SELECT 'transactions of this user are read-only, and a relay must mark rows; run as an administrator: ALTER ROLE that user SET default_transaction_read_only = off; it may be set for the database or in the DSN, too'
+WHERE current_setting('transaction_read_only') = 'on' AND NOT pg_is_in_recovery()
+SELECT CASE WHEN current_setting('server_encoding') = 'SQL_ASCII'
+  THEN 'the database has the encoding SQL_ASCII, in which one row that is not UTF-8 would stop all others; move it to a database made with: CREATE DATABASE name ENCODING ''UTF8'' TEMPLATE template0'
+  ELSE 'the connection speaks ' || current_setting('client_encoding') || ', and jobs are UTF-8; add client_encoding=UTF8 to the parameters of the DSN' END
+WHERE current_setting('server_encoding') = 'SQL_ASCII' OR current_setting('client_encoding') <> 'UTF8'
 SELECT 'the table ' || w.name || ' is missing; make it with: outrider outbox init DSN'
 FROM (VALUES (1, 'shop_jobs'), (2, 'shop_jobs_relays'), (3, 'shop_jobs_identity')) AS w(n, name) WHERE to_regclass(w.name) IS NULL AND (w.n = 1 OR to_regclass('shop_jobs') IS NOT NULL) ORDER BY w.n
 SELECT 'the user of the relay lacks the right ' || string_agg(w.verb, ', ' ORDER BY w.n) || ' on ' || w.name || '; run as its owner: GRANT ' || string_agg(w.verb, ', ' ORDER BY w.n) || ' ON ' || w.name || ' TO that user'
@@ -79,7 +94,7 @@ GROUP BY w.name ORDER BY min(w.n)
 SELECT 'row level security hides rows of ' || w.name || ' from the user of the relay; run as its owner: ALTER TABLE ' || w.name || ' DISABLE ROW LEVEL SECURITY'
 FROM (VALUES (1, 'shop_jobs'), (2, 'shop_jobs_relays'), (3, 'shop_jobs_identity')) AS w(n, name) WHERE to_regclass(w.name) IS NOT NULL AND row_security_active(to_regclass(w.name)) ORDER BY w.n
 SELECT w.tab || '.' || w.name || CASE
-  WHEN a.attname IS NULL THEN ': the column is missing; expected ' || w.types[1]
+  WHEN a.attname IS NULL THEN ': the column is missing; ' || CASE WHEN w.required THEN 'expected ' ELSE 'run: ALTER TABLE ' || w.tab || ' ADD COLUMN ' || w.name || ' ' END || w.types[1]
   WHEN format_type(a.atttypid, NULL) <> ALL (w.types) THEN ': expected ' || w.types[1] || ', found ' || format_type(a.atttypid, NULL)
   WHEN a.atttypmod BETWEEN 4 AND w.len + 3 THEN ': expected at least ' || w.len || ' characters, found ' || format_type(a.atttypid, a.atttypmod)
   ELSE ': expected NOT NULL, found a column that may be NULL' END
@@ -101,7 +116,10 @@ FROM (VALUES
   (15, 'shop_jobs_relays', 'seen_at', ARRAY['bigint'], 0, true),
   (16, 'shop_jobs_relays', 'mode', ARRAY['text', 'character varying'], 16, true),
   (17, 'shop_jobs_relays', 'sent', ARRAY['bigint'], 0, true),
-  (18, 'shop_jobs_identity', 'value', ARRAY['text', 'character varying'], 32, true)
+  (18, 'shop_jobs_identity', 'value', ARRAY['text', 'character varying'], 32, true),
+  (19, 'shop_jobs', 'answered_by', ARRAY['text', 'character varying'], 36, false),
+  (20, 'shop_jobs_relays', 'epoch', ARRAY['text', 'character varying'], 16, false),
+  (21, 'shop_jobs_relays', 'upto', ARRAY['bigint'], 0, false)
 ) AS w(n, tab, name, types, len, required)
 LEFT JOIN pg_attribute a ON a.attrelid = to_regclass(w.tab) AND a.attname = w.name AND NOT a.attisdropped
 WHERE to_regclass(w.tab) IS NOT NULL AND (a.attname IS NULL OR format_type(a.atttypid, NULL) <> ALL (w.types)
@@ -133,20 +151,23 @@ WHERE (SELECT count(*) FROM shop_jobs_identity WHERE one = 1 AND value <> '') <>
 == Insert
 INSERT INTO shop_jobs (job_id, job_type, job_args, job_options) VALUES ($1, $2, $3, $4)
 == Pending
-SELECT id, left(job_id, 64), left(job_type, 1024), left(job_args::text, 1048577), left(job_options::text, 1048577), created_at, attempts
+SELECT id, left(job_id, 64), left(job_type, 1024), left(job_args::text, 1048577), left(job_options::text, 1048577), CASE WHEN created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END, least(greatest(attempts, 0), 1000000000),
+  CASE WHEN sent_at IS NULL THEN 0 ELSE 1 END
 FROM shop_jobs WHERE status = 'pending' AND next_try_at <= $1 ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED
 == Done
 DELETE FROM shop_jobs WHERE status = 'taken' AND owner = $1 AND id IN ({ids})
 == Sent
-UPDATE shop_jobs SET status = 'sent', owner = NULL, sent_at = $1, attempts = attempts + $2, error = NULL WHERE status = 'taken' AND owner = $3 AND id IN ({ids})
+UPDATE shop_jobs SET status = 'sent', owner = NULL, sent_at = $1, attempts = least(greatest(attempts, 0), 1000000000) + $2, error = NULL WHERE status = 'taken' AND owner = $3 AND id IN ({ids})
 == Relayed
-UPDATE shop_jobs SET status = 'relayed', sent_at = $1, attempts = attempts + $2, error = NULL WHERE status = 'taken' AND owner = $3 AND id IN ({ids})
+UPDATE shop_jobs SET status = 'relayed', sent_at = $1, attempts = least(greatest(attempts, 0), 1000000000) + $2, error = NULL, answered_by = {by} WHERE status = 'taken' AND owner = $3 AND id IN ({ids})
 == Ended
 DELETE FROM shop_jobs WHERE status = 'relayed' AND owner = $1 AND id IN ({ids})
+== Again
+UPDATE shop_jobs SET status = 'pending', owner = NULL, answered_by = NULL, sent_at = NULL WHERE status = 'relayed' AND owner = $1 AND id IN ({ids})
 == Parked
-UPDATE shop_jobs SET status = 'parked', owner = NULL, error = $1, attempts = attempts + $2 WHERE status = 'taken' AND owner = $3 AND id IN ({ids})
+UPDATE shop_jobs SET status = 'parked', owner = NULL, error = $1, attempts = least(greatest(attempts, 0), 1000000000) + $2 WHERE status = 'taken' AND owner = $3 AND id IN ({ids})
 == Later
-UPDATE shop_jobs SET status = 'pending', owner = NULL, next_try_at = $1, error = $2, attempts = attempts + $3 WHERE status = 'taken' AND owner = $4 AND id IN ({ids})
+UPDATE shop_jobs SET status = 'pending', owner = NULL, next_try_at = $1, error = $2, attempts = least(greatest(attempts, 0), 1000000000) + $3 WHERE status = 'taken' AND owner = $4 AND id IN ({ids})
 == Kept
 SELECT id, status, coalesce(sent_at, 0) FROM shop_jobs WHERE id > $1 ORDER BY id LIMIT $2
 == Delete
@@ -166,23 +187,32 @@ ON CONFLICT (owner) DO UPDATE SET mode = excluded.mode, until = excluded.until, 
 == Leave
 UPDATE shop_jobs_relays SET until = (extract(epoch FROM clock_timestamp()) * 1000)::bigint WHERE owner = $1 AND until > 0
 == Count
-UPDATE shop_jobs_relays SET sent = sent + $1 WHERE owner = $2
+UPDATE shop_jobs_relays SET sent = sent + $1, epoch = $2, upto = $3 WHERE owner = $4
 == Dead
 SELECT owner FROM shop_jobs_relays WHERE owner <> $1 AND until > 0 AND until <= (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+== Holder
+SELECT t.owner, CASE WHEN EXISTS (SELECT 1 FROM shop_jobs_relays AS r WHERE r.owner = t.owner AND r.until > 0) THEN 1 ELSE 0 END
+FROM (SELECT owner FROM shop_jobs WHERE owner > $1 AND status IN ('taken', 'relayed') ORDER BY owner, id LIMIT 1) AS t
+== Adopt
+INSERT INTO shop_jobs_relays (owner, mode, until, seen_at) VALUES ($1, 'on_relay', (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $2, 0) ON CONFLICT (owner) DO UPDATE SET until = excluded.until WHERE shop_jobs_relays.until = 0
 == Free
-UPDATE shop_jobs SET status = 'pending', owner = NULL WHERE id IN (
+UPDATE shop_jobs SET status = 'pending', owner = NULL, answered_by = NULL, sent_at = NULL WHERE id IN (
   SELECT id FROM shop_jobs WHERE owner = $1 AND status IN ('taken', 'relayed') ORDER BY id LIMIT 500 FOR UPDATE SKIP LOCKED)
 AND EXISTS (SELECT 1 FROM shop_jobs_relays AS r WHERE r.owner = shop_jobs.owner AND r.until > 0 AND r.until <= (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
 == Bury
 UPDATE shop_jobs_relays SET until = 0 WHERE owner = $1 AND until <= (extract(epoch FROM clock_timestamp()) * 1000)::bigint
 == Held
-SELECT id, job_id, created_at FROM shop_jobs WHERE owner = $1 AND status = 'relayed' AND id > $2 ORDER BY id LIMIT $3
+SELECT id, job_id, CASE WHEN created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END, answered_by FROM shop_jobs WHERE owner = $1 AND status = 'relayed' AND id > $2 ORDER BY id LIMIT $3
+== Reached
+SELECT coalesce(epoch, ''), coalesce(upto, 0) FROM shop_jobs_relays WHERE owner = $1
 == Peers
 SELECT owner, mode, sent, seen_at FROM shop_jobs_relays WHERE seen_at >= $1
 == Stats
-SELECT status, count(*), coalesce(min(created_at), 0) FROM shop_jobs GROUP BY status
+SELECT w.status, count(*), coalesce(min(NULLIF(w.at, 0)), 0) FROM (
+  SELECT CASE WHEN status IN ('taken', 'relayed') AND owner IS NULL THEN status || ' by nobody' ELSE status END AS status, CASE WHEN created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END AS at FROM shop_jobs) AS w
+GROUP BY w.status
 == List
-SELECT id, left(job_type, 255), attempts, created_at, error FROM shop_jobs WHERE status = 'parked' AND id > $1 ORDER BY id LIMIT $2
+SELECT id, left(job_type, 255), least(greatest(attempts, 0), 1000000000), CASE WHEN created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END, error FROM shop_jobs WHERE status = 'parked' AND id > $1 ORDER BY id LIMIT $2
 == Replay
 UPDATE shop_jobs SET status = 'pending', error = NULL, next_try_at = 0 WHERE status = 'parked' AND id IN ({ids})
 == Discard
@@ -223,7 +253,7 @@ GROUP BY w.name ORDER BY min(w.n)
 SELECT 'row level security hides rows of ' || w.name || ' from the user of the relay; run as its owner: ALTER TABLE ' || w.name || ' DISABLE ROW LEVEL SECURITY'
 FROM (VALUES (4, 'shop_jobs_ticks')) AS w(n, name) WHERE to_regclass(w.name) IS NOT NULL AND row_security_active(to_regclass(w.name)) ORDER BY w.n
 SELECT w.tab || '.' || w.name || CASE
-  WHEN a.attname IS NULL THEN ': the column is missing; expected ' || w.types[1]
+  WHEN a.attname IS NULL THEN ': the column is missing; ' || CASE WHEN w.required THEN 'expected ' ELSE 'run: ALTER TABLE ' || w.tab || ' ADD COLUMN ' || w.name || ' ' END || w.types[1]
   WHEN format_type(a.atttypid, NULL) <> ALL (w.types) THEN ': expected ' || w.types[1] || ', found ' || format_type(a.atttypid, NULL)
   WHEN a.atttypmod BETWEEN 4 AND w.len + 3 THEN ': expected at least ' || w.len || ' characters, found ' || format_type(a.atttypid, a.atttypmod)
   ELSE ': expected NOT NULL, found a column that may be NULL' END
@@ -247,6 +277,9 @@ WHERE to_regclass('shop_jobs_ticks') IS NOT NULL AND NOT EXISTS (
   AND (i.indisunique OR w.n = 2) AND i.indnkeyatts = cardinality(w.cols)
   AND w.cols = ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey::int2[]) ORDER BY 1))
 ORDER BY w.n
+SELECT 'the user of the relay lacks the right USAGE on the sequence ' || pg_get_serial_sequence('shop_jobs', 'id')::regclass || '; run as its owner: GRANT USAGE ON SEQUENCE ' || pg_get_serial_sequence('shop_jobs', 'id')::regclass || ' TO that user'
+FROM pg_attribute AS a WHERE a.attrelid = to_regclass('shop_jobs') AND a.attname = 'id' AND a.attidentity = ''
+AND NOT has_sequence_privilege(pg_get_serial_sequence('shop_jobs', 'id'), 'USAGE')
 == Changed
 
 == extra

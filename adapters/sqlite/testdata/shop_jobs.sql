@@ -22,7 +22,8 @@ CREATE TABLE IF NOT EXISTS shop_jobs (
   next_try_at INTEGER NOT NULL DEFAULT 0,
   created_at  INTEGER NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER)),
   sent_at     INTEGER,
-  error       TEXT
+  error       TEXT,
+  answered_by TEXT                              -- relayed: the job that answers for it, if that is not its own
 );
 
 -- What the relay asks for all the time. Rows that were sent cost it nothing.
@@ -38,7 +39,9 @@ CREATE TABLE IF NOT EXISTS shop_jobs_relays (
   until   INTEGER NOT NULL, -- 0: it is dead, and its rows are free
   seen_at INTEGER NOT NULL,
   mode    TEXT    NOT NULL, -- 'on_relay' or 'on_complete'
-  sent    INTEGER NOT NULL DEFAULT 0
+  sent    INTEGER NOT NULL DEFAULT 0,
+  epoch   TEXT,             -- of its disk, when it took the newest job
+  upto    INTEGER           -- and the event there behind that job
 );
 
 -- The ticks of schedules that several job servers keep: each is decided once, by
@@ -63,6 +66,12 @@ INSERT OR IGNORE INTO shop_jobs_identity (one, value) VALUES (1, lower(hex(rando
 SELECT name FROM pragma_table_info('shop_jobs')
 == Identity
 SELECT value FROM shop_jobs_identity
+== Path
+SELECT file FROM pragma_database_list WHERE name = 'main'
+== File
+
+== Narrow
+
 == Audit
 WITH w(n, name) AS (VALUES (1, 'shop_jobs'), (2, 'shop_jobs_relays'), (3, 'shop_jobs_identity'))
 SELECT 'the table ' || name || ' is missing; make it with: outrider outbox init DSN' FROM w
@@ -71,8 +80,9 @@ WITH w(n, tab, name) AS (VALUES (1, 'shop_jobs', 'id'), (2, 'shop_jobs', 'job_id
   (4, 'shop_jobs', 'job_args'), (5, 'shop_jobs', 'job_options'), (6, 'shop_jobs', 'status'), (7, 'shop_jobs', 'owner'),
   (8, 'shop_jobs', 'attempts'), (9, 'shop_jobs', 'next_try_at'), (10, 'shop_jobs', 'created_at'), (11, 'shop_jobs', 'sent_at'),
   (12, 'shop_jobs', 'error'), (13, 'shop_jobs_relays', 'owner'), (14, 'shop_jobs_relays', 'until'), (15, 'shop_jobs_relays', 'seen_at'),
-  (16, 'shop_jobs_relays', 'mode'), (17, 'shop_jobs_relays', 'sent'), (18, 'shop_jobs_identity', 'one'), (19, 'shop_jobs_identity', 'value'))
-SELECT tab || '.' || name || ': the column is missing' FROM w
+  (16, 'shop_jobs_relays', 'mode'), (17, 'shop_jobs_relays', 'sent'), (18, 'shop_jobs_identity', 'one'), (19, 'shop_jobs_identity', 'value'),
+  (20, 'shop_jobs', 'answered_by'), (21, 'shop_jobs_relays', 'epoch'), (22, 'shop_jobs_relays', 'upto'))
+SELECT tab || '.' || name || ': the column is missing' || CASE WHEN n < 20 THEN '' ELSE '; run: ALTER TABLE ' || tab || ' ADD COLUMN ' || name || CASE n WHEN 22 THEN ' INTEGER' ELSE ' TEXT' END END FROM w
 WHERE tab IN (SELECT name FROM sqlite_master) AND NOT EXISTS (SELECT 1 FROM pragma_table_info(w.tab) AS c WHERE c.name = w.name) ORDER BY n
 SELECT 'shop_jobs.id: expected INTEGER PRIMARY KEY AUTOINCREMENT; without it the id of a deleted row comes again, and its job would count as sent'
 FROM sqlite_master WHERE type = 'table' AND name = 'shop_jobs' AND upper(sql) NOT LIKE '%AUTOINCREMENT%'
@@ -89,20 +99,23 @@ INSERT INTO shop_jobs (job_id, job_type, job_args, job_options) VALUES (?, ?, ?,
 == Pending
 SELECT id, substr(CAST(job_id AS BLOB), 1, 64), substr(CAST(job_type AS BLOB), 1, 1024),
   substr(CAST(job_args AS BLOB), 1, 1048577), substr(CAST(job_options AS BLOB), 1, 1048577),
-  CASE typeof(created_at) WHEN 'integer' THEN created_at ELSE 0 END, CAST(attempts AS INTEGER)
-FROM shop_jobs WHERE status = 'pending' AND CAST(next_try_at AS INTEGER) <= ?{skip} ORDER BY id LIMIT ?
+  CASE WHEN typeof(created_at) = 'integer' AND created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END, min(max(CAST(ifnull(attempts, 0) AS INTEGER), 0), 1000000000),
+  CASE WHEN sent_at IS NULL THEN 0 ELSE 1 END
+FROM shop_jobs WHERE status = 'pending' AND CAST(ifnull(next_try_at, 0) AS INTEGER) <= ?{skip} ORDER BY id LIMIT ?
 == Done
 DELETE FROM shop_jobs WHERE status = 'pending' AND id IN ({ids}) AND EXISTS (SELECT 1 FROM shop_jobs_relays WHERE owner = ?1 AND until > 0)
 == Sent
-UPDATE shop_jobs SET status = 'sent', sent_at = ?1, attempts = attempts + ?2, error = NULL WHERE status = 'pending' AND id IN ({ids}) AND EXISTS (SELECT 1 FROM shop_jobs_relays WHERE owner = ?3 AND until > 0)
+UPDATE shop_jobs SET status = 'sent', sent_at = ?1, attempts = min(max(CAST(ifnull(attempts, 0) AS INTEGER), 0), 1000000000) + ?2, error = NULL WHERE status = 'pending' AND id IN ({ids}) AND EXISTS (SELECT 1 FROM shop_jobs_relays WHERE owner = ?3 AND until > 0)
 == Relayed
-UPDATE shop_jobs SET status = 'relayed', sent_at = ?1, attempts = attempts + ?2, owner = ?3, error = NULL WHERE status = 'pending' AND id IN ({ids}) AND EXISTS (SELECT 1 FROM shop_jobs_relays WHERE owner = ?3 AND until > 0)
+UPDATE shop_jobs SET status = 'relayed', sent_at = ?1, attempts = min(max(CAST(ifnull(attempts, 0) AS INTEGER), 0), 1000000000) + ?2, owner = ?3, error = NULL, answered_by = {by} WHERE status = 'pending' AND id IN ({ids}) AND EXISTS (SELECT 1 FROM shop_jobs_relays WHERE owner = ?3 AND until > 0)
 == Ended
 DELETE FROM shop_jobs WHERE status = 'relayed' AND owner = ? AND id IN ({ids})
+== Again
+UPDATE shop_jobs SET status = 'pending', owner = NULL, answered_by = NULL, sent_at = NULL WHERE status = 'relayed' AND owner = ? AND id IN ({ids})
 == Parked
-UPDATE shop_jobs SET status = 'parked', error = ?1, attempts = attempts + ?2 WHERE status = 'pending' AND id IN ({ids}) AND EXISTS (SELECT 1 FROM shop_jobs_relays WHERE owner = ?3 AND until > 0)
+UPDATE shop_jobs SET status = 'parked', error = ?1, attempts = min(max(CAST(ifnull(attempts, 0) AS INTEGER), 0), 1000000000) + ?2 WHERE status = 'pending' AND id IN ({ids}) AND EXISTS (SELECT 1 FROM shop_jobs_relays WHERE owner = ?3 AND until > 0)
 == Later
-UPDATE shop_jobs SET next_try_at = ?1, error = ?2, attempts = attempts + ?3 WHERE status = 'pending' AND id IN ({ids}) AND EXISTS (SELECT 1 FROM shop_jobs_relays WHERE owner = ?4 AND until > 0)
+UPDATE shop_jobs SET next_try_at = ?1, error = ?2, attempts = min(max(CAST(ifnull(attempts, 0) AS INTEGER), 0), 1000000000) + ?3 WHERE status = 'pending' AND id IN ({ids}) AND EXISTS (SELECT 1 FROM shop_jobs_relays WHERE owner = ?4 AND until > 0)
 == Kept
 SELECT id, status, CAST(ifnull(sent_at, 0) AS INTEGER) FROM shop_jobs WHERE id > ? ORDER BY id LIMIT ?
 == Delete
@@ -123,21 +136,30 @@ ON CONFLICT (owner) DO UPDATE SET mode = excluded.mode, until = excluded.until, 
 == Leave
 UPDATE shop_jobs_relays SET until = CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER) WHERE owner = ? AND until > 0
 == Count
-UPDATE shop_jobs_relays SET sent = sent + ? WHERE owner = ?
+UPDATE shop_jobs_relays SET sent = sent + ?, epoch = ?, upto = ? WHERE owner = ?
 == Dead
 SELECT owner FROM shop_jobs_relays WHERE owner <> ? AND until > 0 AND until <= CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER)
+== Holder
+SELECT t.owner, CASE WHEN EXISTS (SELECT 1 FROM shop_jobs_relays AS r WHERE r.owner = t.owner AND r.until > 0) THEN 1 ELSE 0 END
+FROM (SELECT owner FROM shop_jobs WHERE owner > ? AND status = 'relayed' ORDER BY owner, id LIMIT 1) AS t
+== Adopt
+INSERT INTO shop_jobs_relays (owner, mode, until, seen_at) VALUES (?1, 'on_relay', min(1, ?2), 0) ON CONFLICT (owner) DO UPDATE SET until = excluded.until WHERE shop_jobs_relays.until = 0
 == Free
-UPDATE shop_jobs SET status = 'pending', owner = NULL WHERE id IN (SELECT id FROM shop_jobs WHERE owner = ?1 AND status = 'relayed' ORDER BY id LIMIT 500) AND EXISTS (SELECT 1 FROM shop_jobs_relays WHERE owner = ?1 AND until > 0 AND until <= CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER))
+UPDATE shop_jobs SET status = 'pending', owner = NULL, answered_by = NULL, sent_at = NULL WHERE id IN (SELECT id FROM shop_jobs WHERE owner = ?1 AND status = 'relayed' ORDER BY id LIMIT 500) AND EXISTS (SELECT 1 FROM shop_jobs_relays WHERE owner = ?1 AND until > 0 AND until <= CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER))
 == Bury
 UPDATE shop_jobs_relays SET until = 0 WHERE owner = ? AND until <= CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER)
 == Held
-SELECT id, CAST(job_id AS TEXT), CASE typeof(created_at) WHEN 'integer' THEN created_at ELSE 0 END FROM shop_jobs WHERE owner = ? AND status = 'relayed' AND id > ? ORDER BY id LIMIT ?
+SELECT id, CAST(job_id AS TEXT), CASE WHEN typeof(created_at) = 'integer' AND created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END, CAST(answered_by AS TEXT) FROM shop_jobs WHERE owner = ? AND status = 'relayed' AND id > ? ORDER BY id LIMIT ?
+== Reached
+SELECT coalesce(epoch, ''), coalesce(upto, 0) FROM shop_jobs_relays WHERE owner = ?
 == Peers
 SELECT owner, mode, sent, seen_at FROM shop_jobs_relays WHERE seen_at >= ?
 == Stats
-SELECT status, count(*), CAST(ifnull(min(created_at), 0) AS INTEGER) FROM shop_jobs GROUP BY status
+SELECT w.status, count(*), coalesce(min(NULLIF(w.at, 0)), 0) FROM (
+  SELECT CASE WHEN status IN ('taken', 'relayed') AND owner IS NULL THEN status || ' by nobody' ELSE status END AS status, CASE WHEN typeof(created_at) = 'integer' AND created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END AS at FROM shop_jobs) AS w
+GROUP BY w.status
 == List
-SELECT id, substr(job_type, 1, 255), CAST(attempts AS INTEGER), CASE typeof(created_at) WHEN 'integer' THEN created_at ELSE 0 END, error FROM shop_jobs WHERE status = 'parked' AND id > ? ORDER BY id LIMIT ?
+SELECT id, ifnull(substr(job_type, 1, 255), ''), min(max(CAST(ifnull(attempts, 0) AS INTEGER), 0), 1000000000), CASE WHEN typeof(created_at) = 'integer' AND created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END, error FROM shop_jobs WHERE status = 'parked' AND id > ? ORDER BY id LIMIT ?
 == Replay
 UPDATE shop_jobs SET status = 'pending', error = NULL, next_try_at = 0 WHERE status = 'parked' AND id IN ({ids})
 == Discard

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/outrider-jobs/outrider/client"
+	"github.com/outrider-jobs/outrider/job"
+	"github.com/outrider-jobs/outrider/outbox"
+	"github.com/outrider-jobs/outrider/sidecar"
+)
+
+// What the settings are held to: each setter reads the text of one, and says what
+// it must be if it is not that.
+
+func setDB(c *config, v string) error {
+	if c.db = v; strings.Contains(v, "://") {
+		return fmt.Errorf("must be a file on this machine; a database of yours goes to --outbox")
+	}
+	return nil
+}
+
+func setLogLevel(c *config, v string) error {
+	if err := c.logLevel.UnmarshalText([]byte(v)); err != nil {
+		return fmt.Errorf("must be debug, info, warn or error")
+	}
+	return nil
+}
+
+func setLogFormat(c *config, v string) error {
+	if v != "text" && v != "json" {
+		return fmt.Errorf("must be text or json")
+	}
+	c.logFormat = v
+	return nil
+}
+
+func setGrace(c *config, v string) (err error) {
+	if c.grace, err = time.ParseDuration(v); err != nil || c.grace < 0 {
+		return fmt.Errorf("must be a duration such as 30s or 2m")
+	}
+	return nil
+}
+
+func setTimeout(c *config, v string) (err error) {
+	if c.timeout, err = time.ParseDuration(v); err != nil || c.timeout < 0 {
+		return fmt.Errorf("must be a duration such as 30m or 2h, or 0 for no limit")
+	}
+	if c.timeout == 0 {
+		c.timeout = -1
+	}
+	return nil
+}
+
+func setSilence(c *config, v string) (err error) {
+	c.silence, err = time.ParseDuration(v)
+	if err != nil || c.silence < sidecar.MinSilence || c.silence > sidecar.MaxSilence {
+		return fmt.Errorf("must be a duration from %gs to %gh, such as 45s or 2m", sidecar.MinSilence.Seconds(), sidecar.MaxSilence.Hours())
+	}
+	return nil
+}
+
+func setTestDirectives(c *config, v string) (err error) {
+	if c.testDirectives, err = strconv.ParseBool(v); err != nil {
+		return fmt.Errorf("must be true or false")
+	}
+	return nil
+}
+
+func setBacktraces(c *config, v string) error {
+	c.backtraces = sidecar.Backtraces(v)
+	if c.backtraces != sidecar.KeepBacktraces && c.backtraces != sidecar.OmitBacktraces {
+		return fmt.Errorf("must be keep or omit")
+	}
+	return nil
+}
+
+// setExhaustion reads the end of jobs that have failed for good, of all or of one queue.
+func setExhaustion(c *config, v string) error {
+	queue, end, one := strings.Cut(v, "=")
+	if !one {
+		end = v
+	}
+	if end != job.OnExhaustionDiscard && end != job.OnExhaustionDeadLetter {
+		return fmt.Errorf("must be discard or dead_letter, or QUEUE=discard or QUEUE=dead_letter")
+	}
+	if !one {
+		c.rules.OnExhaustion = end
+		return nil
+	}
+	if !job.ValidQueue(queue) {
+		return fmt.Errorf("must name a queue before the =, and %q cannot be one", queue)
+	}
+	if c.rules.OnExhaustionOf == nil {
+		c.rules.OnExhaustionOf = map[string]string{}
+	}
+	c.rules.OnExhaustionOf[queue] = end
+	return nil
+}
+
+func setRequeues(c *config, v string) error {
+	n, err := strconv.Atoi(v)
+	if err != nil || n < 0 || n > math.MaxInt32 {
+		return fmt.Errorf("must be a number of 0 or more")
+	}
+	if c.rules.Releases = n; n == 0 {
+		c.rules.Releases = -1 // 0 is the default there
+	}
+	return nil
+}
+
+// How servers with the same schedules agree on who makes the job of a tick.
+const (
+	withNone   = "none"
+	withOutbox = "outbox"
+)
+
+func setCoordination(c *config, v string) error {
+	if c.cronWith = v; v != withNone && v != withOutbox {
+		return fmt.Errorf("must be none or outbox")
+	}
+	return nil
+}
+
+func setURL(c *config, v string) error {
+	if _, err := client.New(v, client.Options{}); err != nil {
+		return fmt.Errorf("must be http://host:port or unix:///path")
+	}
+	c.url = v
+	return nil
+}
+
+func setRelease(c *config, v string) error {
+	c.relay.release = outbox.Release(v)
+	if c.relay.release != outbox.OnRelay && c.relay.release != outbox.OnComplete {
+		return fmt.Errorf("must be on_relay or on_complete")
+	}
+	return nil
+}
+
+// setDuration reads a duration of at least least; empty is none.
+func setDuration(least time.Duration, into func(*config) *time.Duration) func(*config, string) error {
+	return func(c *config, v string) (err error) {
+		if v == "" {
+			return nil
+		}
+		d, err := time.ParseDuration(v)
+		if err != nil || d < least {
+			return fmt.Errorf("must be a duration such as 30s or 200ms, %v or more", least)
+		}
+		*into(c) = d
+		return nil
+	}
+}
+
+func setBatch(c *config, v string) (err error) {
+	if v == "" {
+		return nil
+	}
+	if c.relay.batch, err = strconv.Atoi(v); err != nil || c.relay.batch < 1 || c.relay.batch > job.MaxBatch {
+		return fmt.Errorf("must be a number from 1 to %d", job.MaxBatch)
+	}
+	return nil
+}
+
+func setWake(c *config, v string) error {
+	if c.relay.listen = v == "listen"; !c.relay.listen && v != "poll" {
+		return fmt.Errorf("must be poll or listen")
+	}
+	return nil
+}
+
+func setPokeSocket(c *config, v string) error {
+	if v == "" {
+		return nil
+	}
+	path, err := filepath.Abs(strings.TrimPrefix(v, "unix://"))
+	if err != nil {
+		return err
+	}
+	a, err := parseSocket(path)
+	c.relay.pokeSocket = a.where
+	return err
+}

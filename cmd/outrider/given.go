@@ -1,0 +1,89 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/pflag"
+)
+
+// given is what a setting is given: by a flag, by its variable, by the file that
+// the variable with _FILE behind its name names, or by its default.
+type given struct {
+	values []string
+	origin string // of a value that is wrong
+	quiet  bool   // no message repeats it
+}
+
+// maxSettingFile bounds a file that holds the value of a setting.
+const maxSettingFile = 64 << 10
+
+// given looks for the setting. A variable that is set to nothing counts as not set.
+func (s setting) given(f *pflag.Flag, env map[string]string) (given, error) {
+	g := given{origin: "--" + s.flag, quiet: s.secret}
+	list, isList := f.Value.(pflag.SliceValue)
+	switch {
+	case f.Changed && isList:
+		g.values = list.GetSlice()
+		return g, nil
+	case f.Changed:
+		g.values = []string{f.Value.String()}
+		return g, nil
+	}
+	v, file := env[s.env], env[s.env+"_FILE"]
+	g.origin = s.env
+	switch {
+	case v != "" && file != "":
+		return g, usage("%s and %[1]s_FILE are both set; unset one of them", s.env)
+	case file != "":
+		g.origin, g.quiet = s.env+"_FILE", true
+		var err error
+		if v, err = readSetting(file); err != nil {
+			return g, usage("%s: %w", g.origin, err)
+		}
+	}
+	switch {
+	case v != "" && s.list && s.secret:
+		all, err := splitDSNs(v)
+		if err != nil {
+			return g, usage("%s %w", g.origin, err)
+		}
+		g.values = all
+	case v != "" && s.list:
+		g.values = strings.Split(v, ",")
+	case v != "":
+		g.values = []string{v}
+	case !s.list:
+		g.values = []string{s.standard}
+	}
+	return g, nil
+}
+
+// readSetting is what a file holds, without the line feed at its end. No error
+// says what that is.
+func readSetting(name string) (string, error) {
+	if sureFile(name) != nil {
+		return "", errors.New("must name a file that holds the value; it may be the value itself")
+	}
+	raw, err := readFile(name, maxSettingFile+1)
+	v, cut := strings.CutSuffix(string(raw), "\n")
+	if cut {
+		v = strings.TrimSuffix(v, "\r")
+	}
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return "", fmt.Errorf("there is no file %s", name)
+	case err != nil:
+		return "", err // it names the file
+	case v == "":
+		return "", fmt.Errorf("the file %s is empty", name)
+	case len(raw) > maxSettingFile:
+		return "", fmt.Errorf("the file %s is longer than %d bytes", name, maxSettingFile)
+	case strings.ContainsFunc(v, unicode.IsControl):
+		return "", fmt.Errorf("the file %s does not hold one line of text", name)
+	}
+	return v, nil
+}

@@ -1,0 +1,94 @@
+package storetest
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// A store may write a job that asks for nothing special in a shorter way. Each
+// member is set alone here, beside the state that it goes with, so that none is
+// left out of what makes a job special.
+
+// happened sets one member of a status, of which the store gives Seq and Told.
+var happened = map[string]func(*testing.T, *job.Job){
+	"State":       func(t *testing.T, j *job.Job) { j.State = job.Pending },
+	"Attempt":     func(t *testing.T, j *job.Job) { j.Attempt = 2 },
+	"Releases":    func(t *testing.T, j *job.Job) { j.Attempt, j.Releases = 3, 3 },
+	"Seq":         func(t *testing.T, j *job.Job) { j.Seq = 0 },
+	"DueAt":       func(t *testing.T, j *job.Job) { j.ExpiresAt, j.DueAt = Now.Add(time.Minute), Now.Add(time.Minute) },
+	"CreatedAt":   func(t *testing.T, j *job.Job) { j.CreatedAt = Now.Add(-time.Minute) },
+	"EnqueuedAt":  func(t *testing.T, j *job.Job) { j.EnqueuedAt = Now.Add(time.Second) },
+	"StartedAt":   func(t *testing.T, j *job.Job) { j.StartedAt = Now.Add(time.Second) },
+	"ActivatedAt": func(t *testing.T, j *job.Job) { j.ActivatedAt = Now.Add(time.Second) },
+	"FinishedAt":  func(t *testing.T, j *job.Job) { j.State, j.FinishedAt = job.Completed, Now.Add(time.Second) },
+	"NextRetryAt": func(t *testing.T, j *job.Job) {
+		j.State, j.NextRetryAt, j.DueAt = job.Retryable, Now.Add(time.Second), Now.Add(time.Second)
+	},
+	"RetryDelay": func(t *testing.T, j *job.Job) { j.RetryDelay = 1500 * time.Millisecond },
+	"Lease": func(t *testing.T, j *job.Job) {
+		j.State, j.DueAt = job.Active, Now.Add(time.Minute)
+		j.Lease = job.Lease{Token: "t", Worker: "w", Length: time.Minute, Until: Now.Add(time.Minute)}
+	},
+	"Lost": func(t *testing.T, j *job.Job) {
+		j.Lost = &job.LostLease{Token: "t", Length: time.Second, At: Now, Claims: 1}
+	},
+	"Dead":        func(t *testing.T, j *job.Job) { j.State, j.FinishedAt, j.Dead = job.Discarded, Now, true },
+	"Told":        func(t *testing.T, j *job.Job) { j.Told = 0 },
+	"Fingerprint": func(t *testing.T, j *job.Job) { keyed(t, j) },
+	"Holds":       func(t *testing.T, j *job.Job) { keyed(t, j); j.Holds = job.SetOf(job.Available) },
+	"DedupUntil": func(t *testing.T, j *job.Job) {
+		keyed(t, j)
+		j.DedupUntil, j.Keep = Now.Add(time.Hour), Now.Add(time.Hour)
+	},
+	"DedupFreed":  func(t *testing.T, j *job.Job) { keyed(t, j); j.DedupFreed = true },
+	"RewrittenAt": func(t *testing.T, j *job.Job) { j.RewrittenAt = Now.Add(time.Second) },
+	"Keep":        func(t *testing.T, j *job.Job) { j.Keep = Now.Add(time.Hour) },
+	"Result":      func(t *testing.T, j *job.Job) { j.Result = json.RawMessage(`null`) },
+	"Error":       func(t *testing.T, j *job.Job) { j.Error = json.RawMessage(`{"type":"E","message":"m"}`) },
+	"Errors":      func(t *testing.T, j *job.Job) { j.Errors = json.RawMessage(`[{"type":"E","message":"m"}]`) },
+}
+
+// keyed makes of j a job whose keys no other has.
+func keyed(t *testing.T, j *job.Job) {
+	*j = *New(t, "q", func(n *job.Job) {
+		n.Unique = json.RawMessage(`{"key":"` + string(n.ID) + `"}`)
+		n.Deduplication = json.RawMessage(`{"id":"` + string(n.ID) + `"}`)
+	})
+}
+
+// statusMembers stores jobs of which one member of the status alone is set: one
+// by one, and many of a kind together.
+func statusMembers(t *testing.T, s job.Store) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[job.Status]()) {
+		set := happened[f.Name]
+		if set == nil {
+			t.Errorf("job.Status.%s has no case: add one, and see to it that a store keeps it", f.Name)
+			continue
+		}
+		made := func() *job.Job {
+			j := New(t, "q", nil)
+			set(t, j)
+			return j
+		}
+		one, many := made(), []*job.Job(nil)
+		for range 40 {
+			many = append(many, made())
+		}
+		insert(t, s, one)
+		update(t, s, func(tx job.Tx) error {
+			stored, err := tx.InsertJobs(many)
+			if slices.Contains(stored, false) {
+				t.Errorf("%s: stored %v", f.Name, stored)
+			}
+			return err
+		})
+		for _, j := range append(many, one) {
+			same(t, read(t, s, j.ID), j)
+		}
+	}
+}

@@ -1,0 +1,29 @@
+package sidecar
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// tellFinal logs those of the jobs that have failed for good: by default they
+// are in no list of dead letters, and nobody would hear of it. What its worker
+// discarded on purpose is no news. It is called after the commit.
+func (s *Sidecar) tellFinal(jobs ...*job.Job) {
+	for _, j := range jobs {
+		if j.State != job.Discarded || j.Error == nil {
+			continue
+		}
+		kind, code := j.ErrorType(), j.ErrorCode()
+		level := slog.LevelWarn
+		switch {
+		case code == "expired" && j.Expired(j.FinishedAt):
+			continue // nothing has failed
+		case job.DiscardCode(code):
+			level = slog.LevelInfo
+		}
+		s.log.Log(context.Background(), level, "a job has failed for good; to run it again, POST to its retry path", "job", j.ID, "type", j.Type,
+			"queue", j.Queue, "attempts", j.Attempt, "error_type", kind, "dead_letter", j.Dead, "retry", "/ojs/v1/admin/jobs/"+string(j.ID)+"/retry")
+	}
+}

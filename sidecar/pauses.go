@@ -1,0 +1,110 @@
+package sidecar
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// pauses knows when this process did not listen to its workers: while it was stopped,
+// while its clock jumped, while it was too busy to come to its duties, and while
+// the store took no beats. Nobody is silent who was not heard (ojs-retry.md §9.3),
+// so what ran out in such a time, or soon after it, gets a grace.
+//
+// A grace is as long as the time that was missed, at most a third of the silence
+// that ends a worker, and a little more, so that what lies in a socket can be read
+// and stored. It is counted in time that we listen, and it covers what had not run
+// out when the missed time began. So what runs out is covered by the missed times
+// that began before it and by no other: a stream of short pauses puts nothing off
+// without end.
+//
+// It is the clock loop's alone, but for missed.
+type pauses struct {
+	looked  time.Time     // when the loop last looked; zero at first
+	heard   time.Duration // how long we have listened in all, until then
+	graces  []grace       // that are not over, in the order of their time
+	most    time.Duration // of a missed time that counts
+	deaf    bool          // the store takes nothing now, so nobody is heard
+	jumps   []jump        // of the clock, of the last day
+	real    time.Time     // the looked of a clock that nobody sets
+	refused atomic.Int64  // when the first beat since the last look was not stored, in Unix milliseconds; 0 is none
+}
+
+// grace covers what runs out at from or later, until we have heard for that long.
+type grace struct {
+	from  time.Time
+	until time.Duration
+}
+
+// jump is by how much the clock was set forward, or went on while the machine slept.
+type jump struct {
+	at time.Time
+	by time.Duration
+}
+
+const (
+	slack     = 10 * time.Millisecond  // by which a loop that listens may be late; a shorter pause is not told from that
+	hear      = 200 * time.Millisecond // to read and store what lies in the sockets
+	lookEvery = hear / 8               // from look to look in the last moments before something runs out
+)
+
+// look tells of the present, and of when the loop meant to look. away is how
+// long it did not listen, if that shows.
+func (p *pauses) look(now, meant time.Time) (away time.Duration) {
+	refused := p.refused.Swap(0)
+	if p.looked.IsZero() {
+		p.looked, meant = now, now
+	}
+	if away = now.Sub(meant); away <= slack {
+		away, meant = 0, now
+	}
+	g := grace{from: meant, until: min(away, p.most)}
+	if refused != 0 { // who was refused comes again with the next beat
+		g = grace{from: sooner(meant, time.UnixMilli(refused)), until: p.most}
+	}
+	if !p.deaf {
+		p.heard += max(0, meant.Sub(p.looked))
+	}
+	if p.looked = now; g.until > 0 {
+		g.until += p.heard + hear
+		p.graces = append(p.graces, g)
+	}
+	p.graces = slices.DeleteFunc(p.graces, func(g grace) bool {
+		return g.until <= p.heard || g.from.After(now) // the clock has come back from where it jumped
+	})
+	return away
+}
+
+// jumped is called before look, with the clock and with one that nobody sets. What
+// jumped was no time for whoever was at work.
+func (p *pauses) jumped(now, real time.Time) {
+	if by := now.Sub(p.looked) - real.Sub(p.real); !p.looked.IsZero() && by > slack {
+		p.jumps = append(p.jumps, jump{now, by})
+	}
+	p.real = real
+	p.jumps = slices.DeleteFunc(p.jumps, func(j jump) bool { return now.Sub(j.at) > day || j.at.After(now) })
+}
+
+// stood is how far the clock has jumped since an instant. What began between a
+// jump and the look that found it began by the clock as it is now.
+func (p *pauses) stood(since time.Time) (d time.Duration) {
+	for _, j := range p.jumps {
+		if since.Before(j.at.Add(slack - j.by)) {
+			d += j.by
+		}
+	}
+	return d
+}
+
+// missed notes that a beat could not be stored. Any goroutine may call it.
+func (p *pauses) missed(now time.Time) { p.refused.CompareAndSwap(0, now.UnixMilli()) }
+
+// limit is the instant up to which what has run out counts, and when that changes
+// if nothing else happens; zero where nothing is covered.
+func (p *pauses) limit(now time.Time) (upto, next time.Time) {
+	if len(p.graces) == 0 {
+		return now, next
+	}
+	first := slices.MinFunc(p.graces, func(a, b grace) int { return a.from.Compare(b.from) })
+	return first.from.Add(-time.Millisecond), p.looked.Add(first.until - p.heard)
+}
