@@ -1,7 +1,6 @@
 package sqlitestore
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/gofrs/flock"
-	"modernc.org/sqlite"
 
 	"github.com/outrider-jobs/outrider/job"
 )
@@ -20,95 +18,102 @@ import (
 const magic = "SQLite format 3\x00"
 
 // inspect looks at a file before SQLite does, so that what is not ours stays as
-// it is, to the byte.
-func inspect(path string) error {
+// it is, to the byte. It says whether there is no store yet: no file, an empty one,
+// or one that was left before its schema was in it.
+func inspect(path string) (none bool, err error) {
 	if path == "" || path == ":memory:" {
-		return job.Errorf(job.Unavailable, "a database needs a file, got %q; name one with --db", path)
+		return false, job.Errorf(job.Unavailable, "a database needs a file, got %q; name one with --db", path)
 	}
 	dir := filepath.Dir(path)
 	switch st, err := os.Stat(dir); {
 	case err != nil:
-		return job.Errorf(job.Unavailable, "the folder of the database %s cannot be used; make it or choose another with --db: %w", path, err)
+		return false, job.Errorf(job.Unavailable, "the folder of the database %s cannot be used; make it or choose another with --db: %w", path, err)
 	case !st.IsDir():
-		return job.Errorf(job.Unavailable, "%s is not a folder, so %s cannot be made in it; choose another place with --db", dir, path)
+		return false, job.Errorf(job.Unavailable, "%s is not a folder, so %s cannot be made in it; choose another place with --db", dir, path)
 	}
 	if kind := networkFS(dir); kind != "" {
-		return job.Errorf(job.Unavailable, "%s lies on a network file system (%s), where SQLite's locks do not hold and data is lost; put the database on a local disk", path, kind)
+		return false, job.Errorf(job.Unavailable, "%s lies on a network file system (%s), where SQLite's locks do not hold and data is lost; put the database on a local disk", path, kind)
 	}
 	st, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil
+		return true, orphaned(path)
 	case err == nil && !st.Mode().IsRegular():
-		return job.Errorf(job.Unavailable, "%s is not a plain file and cannot hold a database; choose another place with --db", path)
+		return false, job.Errorf(job.Unavailable, "%s is not a plain file and cannot hold a database; choose another place with --db", path)
 	case err == nil && links(st) > 1:
-		return job.Errorf(job.Unavailable, "%s is one file with %d names (hard links), so its lock would not keep a second outrider out; remove the other names or copy it", path, links(st))
+		return false, job.Errorf(job.Unavailable, "%s is one file with %d names (hard links), so its lock would not keep a second outrider out; remove the other names or copy it", path, links(st))
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return job.Errorf(job.Unavailable, "the database %s cannot be read; check its owner and rights: %w", path, err)
+		return false, job.Errorf(job.Unavailable, "the database %s cannot be read; check its owner and rights: %w", path, err)
 	}
 	defer f.Close()
 	return header(path, f)
 }
 
 // header judges the first bytes of a database file.
-func header(path string, f io.Reader) error {
+func header(path string, f io.Reader) (none bool, err error) {
 	head := make([]byte, 100)
 	n, err := io.ReadFull(f, head)
 	if n == 0 && err == io.EOF {
-		return nil // empty: to be made
+		return true, orphaned(path)
 	}
 	if err != nil || string(head[:16]) != magic {
-		return job.Errorf(job.Unavailable, "%s is not a SQLite database; choose another file with --db, this one was not changed", path)
+		return false, job.Errorf(job.Unavailable, "%s is not a SQLite database; choose another file with --db, this one was not changed", path)
 	}
-	app, v := binary.BigEndian.Uint32(head[68:]), binary.BigEndian.Uint32(head[60:])
-	if app == 0 && v == 0 && !hasTables(path) {
-		return nil // made, and left before the schema was in it
+	app, v := int64(binary.BigEndian.Uint32(head[68:])), int64(binary.BigEndian.Uint32(head[60:]))
+	if app == 0 && v == 0 {
+		// Perhaps made by an older version and left before the schema was in it, or
+		// with all of it still in the log.
+		if c, ok := read(path); ok {
+			app, v, none = c.app, c.version, c == content{}
+		}
 	}
-	return judge(path, int64(app), int64(v))
+	if none {
+		return true, nil
+	}
+	return false, judge(path, app, v)
 }
 
-// hasTables looks into a database without locking or changing it. What cannot
-// be read counts as full.
-func hasTables(path string) bool {
-	if log, err := os.Stat(path + "-wal"); err == nil && log.Size() > 0 {
-		return true // in the log, which cannot be read without writing
+// orphaned refuses to make a store beside a log that has lost its database: a new
+// one would throw it away.
+func orphaned(path string) error {
+	const header = 32 // of a log in which nothing was written yet
+	if st, err := os.Stat(path + "-wal"); err == nil && st.Size() > header {
+		return job.Errorf(job.Unavailable, "%s is missing or empty, but its log %s-wal holds %d bytes of it; put the database back, or restore a backup, or move the log away to begin with an empty store", path, path, st.Size())
 	}
-	c, err := sqlite.NewConnector("file:" + escape(path) + "?mode=ro&immutable=1")
-	if err != nil {
-		return true
-	}
-	conn, err := c.Connect(context.Background())
-	if err != nil {
-		return true
-	}
-	defer conn.Close()
-	n, err := number(conn, "SELECT count(*) FROM sqlite_schema")
-	return err != nil || n > 0
+	return nil
 }
 
-// create makes the file for its owner alone; SQLite gives its -wal and -shm the same rights.
-func create(path string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return job.Errorf(job.Unavailable, "the database %s cannot be written; check the owner and the rights of the file and its folder: %w", path, err)
+// follow is the file that a path leads to, also where that does not exist yet.
+// SQLite puts the log beside it, so that is where the lock must lie.
+func follow(path string) (string, error) {
+	for range 40 {
+		st, err := os.Lstat(path)
+		if err != nil || st.Mode()&fs.ModeSymlink == 0 {
+			return path, nil // what is wrong with it is told by inspect
+		}
+		to, err := os.Readlink(path)
+		if err != nil {
+			return "", job.Errorf(job.Unavailable, "the database %s cannot be reached: %w", path, err)
+		}
+		if !filepath.IsAbs(to) {
+			dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+			if err != nil {
+				return "", job.Errorf(job.Unavailable, "the database %s cannot be reached: %w", path, err)
+			}
+			to = filepath.Join(dir, to)
+		}
+		path = to
 	}
-	return f.Close()
+	return "", job.Errorf(job.Unavailable, "the database %s is a link that leads to itself; choose another file with --db", path)
 }
 
 // takeLock takes path.lock for this process. The kernel frees it when the process
 // ends, however it ends. The file itself stays: removing it would let two
 // processes lock two files of one name.
 func takeLock(path string) (*flock.Flock, error) {
-	real, err := filepath.EvalSymlinks(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		real, err = path, nil
-	}
-	if err != nil {
-		return nil, job.Errorf(job.Unavailable, "the database %s cannot be reached: %w", path, err)
-	}
-	l := flock.New(real+".lock", flock.SetPermissions(0o600))
+	l := flock.New(path+".lock", flock.SetPermissions(0o600))
 	ok, err := l.TryLock()
 	if err != nil {
 		return nil, job.Errorf(job.Unavailable, "the lock file %s cannot be used; check its owner and rights: %w", l.Path(), err)

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"strconv"
 
-	outrider "github.com/outrider-jobs/outrider"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -16,8 +15,7 @@ const (
 	version       = 2          // of schema.sql
 )
 
-// migrate makes the schema in an empty file, brings it up to date in an older
-// one, and checks it in another.
+// migrate checks whose the file is, and brings the schema of an older one up to date.
 func migrate(conn driver.Conn, path string, log *slog.Logger) error {
 	app, err := number(conn, "PRAGMA application_id")
 	if err != nil {
@@ -26,13 +24,6 @@ func migrate(conn driver.Conn, path string, log *slog.Logger) error {
 	v, err := number(conn, "PRAGMA user_version")
 	if err != nil {
 		return err
-	}
-	tables, err := number(conn, "SELECT count(*) FROM sqlite_schema")
-	if err != nil {
-		return err
-	}
-	if app == 0 && v == 0 && tables == 0 {
-		return build(conn)
 	}
 	if err := judge(path, app, v); err != nil || v == version {
 		return err
@@ -55,21 +46,6 @@ func judge(path string, app, v int64) error {
 		return job.Errorf(job.Unavailable, "%s has schema %d, so it was written by a build of outrider from before the first release, this one reads schema %d to %d; start with a new file with --db, this one was not changed", path, v, oldest, version)
 	}
 	return nil
-}
-
-// build makes the schema in one transaction and moves it into the main file, so
-// that the header tells whose the file is even without its log.
-func build(conn driver.Conn) error {
-	// auto_vacuum takes effect only before the first table, and not inside a transaction.
-	if err := script(conn, "PRAGMA auto_vacuum = INCREMENTAL; VACUUM"); err != nil {
-		return fmt.Errorf("prepare an empty database: %w", err)
-	}
-	err := script(conn, "BEGIN IMMEDIATE;"+outrider.Schema+
-		fmt.Sprintf("; PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT", applicationID, version))
-	if err != nil {
-		return fmt.Errorf("make the schema: %w", err)
-	}
-	return script(conn, "PRAGMA wal_checkpoint(TRUNCATE)")
 }
 
 // number is the one number that a statement answers.

@@ -46,7 +46,11 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if err := inspect(path); err != nil {
+	path, err := follow(path)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := inspect(path); err != nil {
 		return nil, err
 	}
 	lock, err := takeLock(path)
@@ -63,7 +67,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 
 // start connects, makes or checks the schema, and starts the writer.
 func (s *Store) start(ctx context.Context, o Options) error {
-	if err := create(s.path); err != nil {
+	if err := create(ctx, s.path); err != nil {
 		return err
 	}
 	rw, err := newConnector(s.path, false)
