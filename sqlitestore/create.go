@@ -29,10 +29,12 @@ func create(ctx context.Context, path string) error {
 		return writable(path)
 	}
 	made := path + ".new"
-	if err := removeAll(made, made+"-wal", made+"-shm", made+"-journal"); err != nil {
+	parts := []string{made, made + "-wal", made + "-shm", made + "-journal"}
+	if err := removeAll(parts...); err != nil {
 		return cannotMake(path, err)
 	}
 	if err := build(ctx, made); err != nil {
+		_ = removeAll(parts...) // err is why we are here, and the next start removes them too
 		return err
 	}
 	if st, err := os.Stat(path); err == nil { // empty, with the rights that somebody gave it
@@ -139,10 +141,9 @@ type content struct{ tables, app, version int64 }
 // made the store in its place.
 const maxUnmade = 4 << 20
 
-// read looks into a copy of a database, as reading a log writes. It
-// reports false where the files are too large to be a store that is half made, or
-// cannot be read.
-func read(path string) (content, bool) {
+// peek looks into a copy of a database, as reading a log writes. It reports false
+// where the files are too large for a store that is half made, or cannot be read.
+func peek(path string) (content, bool) {
 	dir, err := os.MkdirTemp("", "outrider-")
 	if err != nil {
 		return content{}, false

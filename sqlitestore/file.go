@@ -65,7 +65,7 @@ func header(path string, f io.Reader) (none bool, err error) {
 	if app == 0 && v == 0 {
 		// Perhaps made by an older version and left before the schema was in it, or
 		// with all of it still in the log.
-		if c, ok := read(path); ok {
+		if c, ok := peek(path); ok {
 			app, v, none = c.app, c.version, c == content{}
 		}
 	}
