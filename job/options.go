@@ -8,16 +8,19 @@ import (
 
 // SameOptions reports whether a validated envelope asks for what the job that is
 // stored under its ID was asked for, besides type and args (see [Envelope.SameAs]).
-// Instants that count from the PUSH are not compared, as the first PUSH set them,
-// nor anything of a job that a later PUSH has overwritten.
+// Instants that count from the PUSH count from that of the job. Nothing is
+// compared of a job that a later PUSH has overwritten.
 func (e *Envelope) SameOptions(stored *Job) bool {
 	if !stored.RewrittenAt.IsZero() {
 		return true
 	}
-	s := &stored.Envelope
+	asked, s := *e, &stored.Envelope
+	asked.wholeMillis() // as they are stored
+	e = &asked
+	promoted := s.ScheduledAt.IsZero() && stored.EnqueuedAt.After(stored.CreatedAt) // a server may forget a schedule that is over
 	return queueOf(e.Queue) == queueOf(s.Queue) && e.Priority == s.Priority && e.Timeout == s.Timeout &&
 		e.Visibility == s.Visibility && e.CustomID == s.CustomID &&
-		sameInstant(e.ExpiresAt, e.TTL, s.ExpiresAt) && (sameInstant(e.ScheduledAt, e.Delay, s.ScheduledAt) || s.ScheduledAt.IsZero()) &&
+		sameInstant(e.ExpiresAt, e.TTL, s.ExpiresAt, stored.CreatedAt) && (promoted || sameInstant(e.ScheduledAt, e.Delay, s.ScheduledAt, stored.CreatedAt)) &&
 		sameObject(e.Meta, s.Meta) && sameObject(e.Retry, s.Retry) && sameObject(e.Unique, s.Unique) &&
 		sameObject(e.Deduplication, s.Deduplication) && sameObject(e.Extra, s.Extra)
 }
@@ -29,10 +32,12 @@ func queueOf(name string) string {
 	return name
 }
 
-// sameInstant compares an instant that may be given as the time from PUSH.
-func sameInstant(at time.Time, in time.Duration, stored time.Time) bool {
+// sameInstant compares an instant that may be given as the time from PUSH. Another
+// server than ours may take the time of that a little later than the job's.
+func sameInstant(at time.Time, in time.Duration, stored, pushed time.Time) bool {
+	const later = 100 * time.Millisecond
 	if in > 0 {
-		return !stored.IsZero()
+		return !stored.IsZero() && (stored.Sub(pushed)-in).Abs() < later
 	}
 	return at.Equal(stored)
 }
