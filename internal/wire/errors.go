@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/outrider-jobs/outrider/job"
 )
@@ -120,12 +122,13 @@ func EncodeError(err error, requestID string) (status int, body []byte) {
 
 // DecodeError is the *job.Error that a status and a body say. Whole numbers in
 // its Details are ints, as they are in the process that made them. A body without
-// the code and the message of contract §1.3 is that of a proxy or of another
-// server: it is Unavailable, whatever its status says, or TooLarge or Forbidden,
-// and its cause is [job.ErrForeign].
+// the code and the message of contract §1.3, or with a code that is not known and
+// no word on trying again, is that of a proxy or of another server: it is
+// Unavailable, whatever its status says, or TooLarge or Forbidden, and its cause
+// is [job.ErrForeign].
 func DecodeError(status int, body []byte) error {
 	var b errorBody
-	if json.Unmarshal(body, &b) != nil || b.Error.Message == "" || b.Error.Code == "" {
+	if json.Unmarshal(body, &b) != nil || b.Error.Message == "" || b.Error.Code == "" || !knownCode(b.Error.Code) && !saysRetryable(body) {
 		return Foreign(status)
 	}
 	for k, v := range b.Error.Details {
@@ -138,6 +141,25 @@ func DecodeError(status int, body []byte) error {
 		kind = job.Unavailable // the server's own word: ask again
 	}
 	return &job.Error{Kind: kind, Message: b.Error.Message, Details: b.Error.Details}
+}
+
+// knownCode reports whether a code is of contract §1.4.
+func knownCode(code string) bool {
+	switch code {
+	case "schema_validation", "queue_paused", "QUEUE_FULL", "rate_limited", "timeout", "unauthenticated":
+		return true
+	}
+	return strings.HasPrefix(code, "x_") || slices.ContainsFunc(answers, func(a Answer) bool { return a.Code == code })
+}
+
+// saysRetryable reports whether an error says if to try again, which §1.3 asks of every one.
+func saysRetryable(body []byte) bool {
+	var b struct {
+		Error struct {
+			Retryable *bool `json:"retryable"`
+		} `json:"error"`
+	}
+	return json.Unmarshal(body, &b) == nil && b.Error.Retryable != nil
 }
 
 // Foreign is the error of an answer that no job server gives.

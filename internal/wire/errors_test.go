@@ -117,7 +117,8 @@ func TestKindOfUnknownPairs(t *testing.T) {
 // An answer that no job server gives is no verdict about what was asked, whatever its status.
 func TestDecodeErrorOfAnotherServer(t *testing.T) {
 	kinds := map[int]job.Kind{401: job.Forbidden, 403: job.Forbidden, 413: job.TooLarge, 500: job.Internal}
-	for _, body := range []string{"", "<html>", `{"error":"text"}`, `{"error":{"message":""}}`, `{"error":{"message":"no"}}`, `{"error":{"code":422,"message":"no"}}`, `[]`} {
+	for _, body := range []string{"", "<html>", `{"error":"text"}`, `{"error":{"message":""}}`, `{"error":{"message":"no"}}`, `{"error":{"code":422,"message":"no"}}`, `[]`,
+		`{"error":{"code":"BadRequest","message":"no"}}`, `{"error":{"code":"INVALID_REQUEST","message":"no","retryable":null}}`} {
 		for _, status := range []int{204, 301, 302, 307, 400, 401, 403, 404, 405, 408, 409, 410, 413, 418, 422, 429, 500, 502, 503} {
 			want, special := kinds[status]
 			if !special {
@@ -129,7 +130,9 @@ func TestDecodeErrorOfAnotherServer(t *testing.T) {
 		}
 	}
 	for body, want := range map[string]job.Kind{`{"error":{"code":"queue_paused","message":"m","retryable":true}}`: job.Unavailable,
-		`{"error":{"code":"queue_paused","message":"m"}}`: job.Unsupported} {
+		`{"error":{"code":"INVALID_REQUEST","message":"m","retryable":false}}`: job.Unsupported,
+		`{"error":{"code":"x_own","message":"m"}}`:                             job.Unsupported,
+		`{"error":{"code":"queue_paused","message":"m"}}`:                      job.Unsupported} {
 		if err := DecodeError(422, []byte(body)); job.KindOf(err) != want || errors.Is(err, job.ErrForeign) {
 			t.Errorf("%s: got kind %d", body, job.KindOf(err))
 		}

@@ -94,7 +94,7 @@ func TestNackBody(t *testing.T) {
 			}
 		}
 		body := NackBody(claim, want)
-		if !want.Requeue && want.Type == "" && want.Code == "" {
+		if (!want.Requeue || want.Message != "") && want.Type == "" && want.Code == "" {
 			want.Type = want.ErrorType() // what it would be recorded as (contract §2.7)
 		}
 		c, got, err := DecodeNack(body)
