@@ -185,6 +185,9 @@ func ambiguousUser(rest string) bool {
 // secretWord is what a password is told by in a text that is none of our DSNs.
 var secretWord = regexp.MustCompile(`(?i):.*@|//[^/]*@|(pass|passwd|password|pwd|secret|token|key)\s*=`)
 
+// flagName is what the name of a flag looks like.
+var flagName = regexp.MustCompile(`^--?[A-Za-z0-9][A-Za-z0-9_-]*$`)
+
 // mayHoldSecret reports whether a word that is of no use where it stands may hold a password.
 func mayHoldSecret(v string) bool { return secretWord.MatchString(v) }
 
@@ -193,13 +196,22 @@ func mayHoldSecret(v string) bool { return secretWord.MatchString(v) }
 // next ones show a part of a word.
 func mask(err error, args []string) string {
 	text := err.Error()
+	var words []string
 	for _, word := range args {
-		if _, v, ok := strings.Cut(word, "="); ok && strings.HasPrefix(word, "-") {
+		if len(word) > 2 && word[0] == '-' && word[1] != '-' && mayHoldSecret(word[2:]) {
+			words = append(words, word[2:]) // of a flag with one letter
+		}
+		if name, v, ok := strings.Cut(word, "="); ok && strings.HasPrefix(word, "-") {
 			word = v
+			if !flagName.MatchString(name) { // a DSN is written to it, and has a = of its own
+				words = append(words, name)
+			}
 		}
-		if !mayHoldSecret(word) {
-			continue
+		if mayHoldSecret(word) {
+			words = append(words, word)
 		}
+	}
+	for _, word := range words {
 		if exitCode(err) == exitUsage {
 			text, _, _ = strings.Cut(text, "\n")
 		}

@@ -240,3 +240,17 @@ func TestNoCommandShowsAPassword(t *testing.T) {
 		}
 	})
 }
+
+// TestAFlagThatADSNIsWrittenTo: the name of such a flag ends at a = that is the DSN's own.
+func TestAFlagThatADSNIsWrittenTo(t *testing.T) {
+	for _, dsn := range []string{"postgres://shop:vault@127.0.0.1:1/shop?sslmode=disable", "postgres://shop:vault=x@127.0.0.1:1/shop", "shop:vault@tcp(127.0.0.1:1)/shop?tls=false"} {
+		for _, flag := range []string{"--", "--outbox", "--outbox:", "-", "-o"} {
+			for _, command := range []string{"serve", "outbox check", "relay", "bench", "cron", ""} {
+				o := try(t, nil, append(strings.Fields(command), flag+dsn)...)
+				if o.code != exitUsage || strings.Contains(o.stdout+o.stderr, "vault") {
+					t.Errorf("%s %s: exit %d, %s", command, flag+dsn, o.code, o.stderr)
+				}
+			}
+		}
+	}
+}
