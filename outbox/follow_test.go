@@ -612,3 +612,17 @@ func TestARelayedRowThatIsSetBack(t *testing.T) {
 		}
 	})
 }
+
+// TestTheReasonOfARow names the row's job and nothing of the call that it went with.
+func TestTheReasonOfARow(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		p := w.pod(t, disk(t), onComplete)
+		w.order("", 1, `{"unique":{"keys":["type"]}}`)
+		refused := w.order("", 2, `{"unique":{"keys":["type"]}}`)
+		w.order("", 3, `{}`)
+		step(t, p.relay)
+		if why := w.text(fmt.Sprintf(`SELECT error FROM ojs_outbox WHERE id = %d`, refused)); !strings.HasPrefix(why, "a job matching") {
+			t.Errorf("it is parked as %s", why)
+		}
+	})
+}

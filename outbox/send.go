@@ -124,7 +124,7 @@ func (r *Relay) push(ctx context.Context, letters []letter) error {
 			return err
 		}
 		if settle != nil {
-			settle(part[i].row, err)
+			settle(part[i].row, unnumbered(err, i))
 			i++
 		}
 		letters, size = letters[i:], max(2*i, fewLetters)
@@ -195,6 +195,22 @@ func culprit(err error, n int) (int, bool) {
 		}
 	}
 	return i, i >= 0 && i < n
+}
+
+// unnumbered is err without the place of its envelope among those of one call,
+// which nobody knows who reads of the row.
+func unnumbered(err error, i int) error {
+	var e *job.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	text, ok := strings.CutPrefix(e.Message, fmt.Sprintf("jobs[%d]: ", i))
+	if !ok {
+		return err
+	}
+	alone := *e
+	alone.Message = text
+	return &alone
 }
 
 // unchanged leaves out the letters of rows that were sent before, and had other
