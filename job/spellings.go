@@ -177,7 +177,7 @@ func (p *parser) maxAttempts(n json.RawMessage, optional, policyOptional bool) e
 	o.raw("max_attempts", n)
 	if p.e.Retry != nil {
 		if err := Members(p.e.Retry, func(name string, v json.RawMessage) error {
-			if name == "max_attempts" || name == "maxAttempts" {
+			if policyMember(name) == policyMember("max_attempts") {
 				own = v
 			} else {
 				o.quoted(name, v)
