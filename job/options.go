@@ -39,7 +39,7 @@ func sameInstant(at time.Time, in time.Duration, stored, pushed time.Time) bool 
 	if in > 0 {
 		return !stored.IsZero() && (stored.Sub(pushed)-in).Abs() < later
 	}
-	return at.Equal(stored)
+	return at.Equal(ceilInstant(stored))
 }
 
 // sameObject compares two JSON objects by what they say; nil is {}.

@@ -46,6 +46,12 @@ func TestSameOptions(t *testing.T) {
 		}
 	}
 
+	// A server elsewhere shows an instant as it came, and not as it is stored.
+	at := time.Date(2030, 1, 1, 0, 0, 0, 123456000, time.UTC)
+	if e := (&Envelope{ScheduledAt: at, ExpiresAt: at}); !e.SameOptions(&Job{Envelope: *e}) {
+		t.Error("an instant with microseconds counts as another over HTTP")
+	}
+
 	// A server may forget the schedule of a job whose time has come.
 	e := Envelope{Delay: time.Minute}
 	j := &Job{Status: Status{CreatedAt: time.Unix(0, 0), EnqueuedAt: time.Unix(60, 0)}}
