@@ -18,9 +18,20 @@ func (e *Envelope) SameOptions(stored *Job) bool {
 	asked.wholeMillis() // as they are stored
 	e = &asked
 	promoted := s.ScheduledAt.IsZero() && stored.EnqueuedAt.After(stored.CreatedAt) // a server may forget a schedule that is over
+	return sameInstant(e.ExpiresAt, e.TTL, s.ExpiresAt, stored.CreatedAt) &&
+		(promoted || sameInstant(e.ScheduledAt, e.Delay, s.ScheduledAt, stored.CreatedAt)) && e.sameButWhen(s)
+}
+
+// Same reports whether another envelope asks for the same, type and args apart.
+func (e *Envelope) Same(other *Envelope) bool {
+	return e.Hold == other.Hold && e.Delay == other.Delay && e.TTL == other.TTL &&
+		e.ScheduledAt.Equal(other.ScheduledAt) && e.ExpiresAt.Equal(other.ExpiresAt) && e.sameButWhen(other)
+}
+
+// sameButWhen compares all that are no instants.
+func (e *Envelope) sameButWhen(s *Envelope) bool {
 	return queueOf(e.Queue) == queueOf(s.Queue) && e.Priority == s.Priority && e.Timeout == s.Timeout &&
 		e.Visibility == s.Visibility && e.CustomID == s.CustomID &&
-		sameInstant(e.ExpiresAt, e.TTL, s.ExpiresAt, stored.CreatedAt) && (promoted || sameInstant(e.ScheduledAt, e.Delay, s.ScheduledAt, stored.CreatedAt)) &&
 		sameObject(e.Meta, s.Meta) && sameObject(e.Retry, s.Retry) && sameObject(e.Unique, s.Unique) &&
 		sameObject(e.Deduplication, s.Deduplication) && sameObject(e.Extra, s.Extra)
 }

@@ -37,6 +37,7 @@ type Receipt struct {
 	*Job
 	Existing bool    // it was stored before; nothing was added
 	Verdict  Verdict // why, for a Receipt with Existing
+	Altered  bool    // a middleware made another envelope of it, and perhaps another one the time before
 	Replaced ID      // the job that was cancelled to make room for this one; of several, the newest that unique replaced
 
 	AllReplaced []ID      // all of them, Replaced first, where there are several

@@ -1,6 +1,7 @@
 package outbox_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/outbox"
+	"github.com/outrider-jobs/outrider/sidecar"
 )
 
 // order inserts a row with args [n] by the statement that Go uses, and says which
@@ -623,6 +625,37 @@ func TestTheReasonOfARow(t *testing.T) {
 		step(t, p.relay)
 		if why := w.text(fmt.Sprintf(`SELECT error FROM ojs_outbox WHERE id = %d`, refused)); !strings.HasPrefix(why, "a job matching") {
 			t.Errorf("it is parked as %s", why)
+		}
+	})
+}
+
+// TestARowWhoseJobAMiddlewareChanges is as it was when it comes again: what
+// differs is not the row's.
+func TestARowWhoseJobAMiddlewareChanges(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		p := w.pod(t, disk(t), onComplete)
+		chain, n := &sidecar.Chain{}, 0
+		if err := chain.Add("trace", func(ctx context.Context, e *job.Envelope, next sidecar.EnqueueFunc) error {
+			if strings.HasPrefix(string(e.Args), "[1") { // of [1] and [10], not of [2]
+				n++
+				e.Meta = fmt.Appendf(nil, `{"trace_id":"%d"}`, n)
+			}
+			return next(ctx, e)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		p.Sidecar = sidecar.New(p.store, sidecar.Options{Middleware: chain})
+		p.relay = outbox.NewRelay(w.again(), w.d, p.Sidecar, outbox.RelayOptions{Release: outbox.OnComplete, Owner: p.store.Identity(),
+			Lineage: p.store.Lineage(), Lease: lease, Log: p.log.log()})
+		w.order("", 1, `{}`)
+		changed := w.order("", 2, `{}`)
+		w.order(newID(t), 10, `{"delay":"PT1H"}`)
+		step(t, p.relay)
+		w.exec(`UPDATE ojs_outbox SET status = 'pending', owner = NULL`)
+		w.exec(fmt.Sprintf(`UPDATE ojs_outbox SET job_options = '{"priority":5}' WHERE id = %d`, changed))
+		step(t, p.relay)
+		if got := w.held(); got != "relayed[1] parked[2] relayed[10]" || n != 4 {
+			t.Errorf("there are %s, after %d changes", got, n)
 		}
 	})
 }

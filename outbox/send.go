@@ -215,7 +215,7 @@ func unnumbered(err error, i int) error {
 
 // unchanged leaves out the letters of rows that were sent before, and had other
 // options then: the job server keeps the job as it was, so nobody would hear of
-// what was changed.
+// what was changed. Of a job that a middleware alters nobody can tell.
 func (r *Relay) unchanged(letters []letter, receipts []job.Receipt) ([]letter, []job.Receipt) {
 	if len(receipts) != len(letters) || !slices.ContainsFunc(letters, func(l letter) bool { return l.row.again }) {
 		return letters, receipts
@@ -224,7 +224,7 @@ func (r *Relay) unchanged(letters []letter, receipts []job.Receipt) ([]letter, [
 	var theirs []job.Receipt
 	for i, l := range letters {
 		j := receipts[i].Job
-		if l.row.again && receipts[i].Existing && j != nil && j.ID == l.job.ID && !l.job.SameOptions(j) {
+		if l.row.again && receipts[i].Existing && !receipts[i].Altered && j != nil && j.ID == l.job.ID && !l.job.SameOptions(j) {
 			r.park(l.row, job.Errorf(job.Duplicate, "job %s was made of this row before, with other options, and is not changed; set them back, or write a new row", j.ID))
 			continue
 		}

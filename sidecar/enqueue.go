@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -58,6 +59,10 @@ func (s *Sidecar) enqueue(ctx context.Context, es []job.Envelope, exists known) 
 			es[i].ID = s.o.NewID()
 		}
 	}
+	asked := es
+	if len(s.o.Middleware.Links()) > 0 {
+		asked = slices.Clone(es)
+	}
 	if err := s.admit(ctx, es); err != nil {
 		return nil, err
 	}
@@ -93,6 +98,7 @@ func (s *Sidecar) enqueue(ctx context.Context, es []job.Envelope, exists known) 
 		if es[i].Extra != nil {
 			receipts[i].Warnings = es[i].Warnings()
 		}
+		receipts[i].Altered = &asked[0] != &es[0] && !asked[i].Same(&es[i])
 	}
 	return receipts, nil
 }
