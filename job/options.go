@@ -17,6 +17,10 @@ func (e *Envelope) SameOptions(stored *Job) bool {
 	asked, s := *e, &stored.Envelope
 	asked.wholeMillis() // as they are stored
 	e = &asked
+	held := stored.State == Pending || !stored.ActivatedAt.IsZero()
+	if held && !e.Hold || !held && e.Hold && (stored.State == Scheduled || stored.EnqueuedAt.Equal(stored.CreatedAt)) {
+		return false
+	}
 	promoted := s.ScheduledAt.IsZero() && stored.EnqueuedAt.After(stored.CreatedAt) // a server may forget a schedule that is over
 	return sameInstant(e.ExpiresAt, e.TTL, s.ExpiresAt, stored.CreatedAt) &&
 		(promoted || sameInstant(e.ScheduledAt, e.Delay, s.ScheduledAt, stored.CreatedAt)) && e.sameButWhen(s)

@@ -19,6 +19,10 @@ func TestSameOptions(t *testing.T) {
 		{`"delay":30`, `"priority":0`, false},
 		{`"priority":0`, `"delay":30`, false},
 		{`"pending":true`, `"pending":true,"delay":30`, false},
+		{`"pending":true`, `"pending":true`, true},
+		{`"pending":true`, `"priority":0`, false},
+		{`"priority":0`, `"pending":true`, false},
+		{`"delay":30`, `"pending":true,"delay":30`, false},
 		{`"delay":30`, `"scheduled_at":"2030-01-01T00:00:00Z"`, false},
 		{`"scheduled_at":"2030-01-01T00:00:00Z"`, `"delay":30`, false},
 		{`"ttl_ms":5000`, `"ttl_ms":5000`, true},
@@ -50,6 +54,17 @@ func TestSameOptions(t *testing.T) {
 	at := time.Date(2030, 1, 1, 0, 0, 0, 123456000, time.UTC)
 	if e := (&Envelope{ScheduledAt: at, ExpiresAt: at}); !e.SameOptions(&Job{Envelope: *e}) {
 		t.Error("an instant with microseconds counts as another over HTTP")
+	}
+
+	// Who has activated a job has not changed the row.
+	held := &Job{Envelope: Envelope{Hold: true}}
+	for _, err := range []error{held.Push(at), held.Activate(at.Add(time.Second))} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if e := (&Envelope{Hold: true}); !e.SameOptions(held) {
+		t.Error("a job that was activated counts as another")
 	}
 
 	// A server may forget the schedule of a job whose time has come.
