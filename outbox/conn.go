@@ -83,6 +83,7 @@ func (r *Relay) forget() {
 	}
 	r.of, r.settled, r.count, r.swept, r.follows = "", nil, 0, sweep{}, followed{}
 	r.started, r.renewed, r.renewal = false, time.Time{}, time.Time{}
+	r.sights, r.over = nil, 0
 	r.warned, r.looked = false, time.Time{}
 }
 
@@ -177,6 +178,7 @@ type trouble struct {
 
 // stumble backs off after an error, logs the first of a row, and returns how
 // long to wait: 100 ms, doubled at each error up to 10 s, less up to a half by chance.
+// Who waits is back before a lease that was just renewed could run out.
 func (r *Relay) stumble(err error) time.Duration {
 	t, now := &r.trouble, r.o.Now()
 	if t.tries == 0 {
@@ -186,7 +188,7 @@ func (r *Relay) stumble(err error) time.Duration {
 	}
 	r.sayErr(err)
 	r.say(func(s *RelayState) { s.Trouble = true })
-	wait := min(minBackoff<<min(t.tries, 10), maxBackoff)
+	wait := min(minBackoff<<min(t.tries, 10), maxBackoff, r.o.Lease/6)
 	wait -= time.Duration(r.rand() * float64(wait/2))
 	t.tries++
 	t.until = now.Add(wait)

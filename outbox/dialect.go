@@ -70,10 +70,15 @@ type Dialect struct {
 	// Back gives the rows that are taken, and not relayed, to everybody: owner.
 	Back string
 
-	Renew string // owner, mode, length in ms: the owner lives that much longer
-	Leave string // owner: it has stopped
+	// Renew says that an owner lives so much longer: owner, mode, length in ms. Where
+	// one relay works at a time there is a fourth, a time: it changes no row if
+	// another's lease ends behind that time, or is not over.
+	Renew string
+	Leave string // owner: it has stopped, and its lease ends at 1, which says so
 	Count string // number of rows, epoch, Seq, owner: it has sent so many more, to its disk in that epoch up to that event
-	Dead  string // owner; returns the owners, others than it, whose time is over and whose rows are not free yet
+	// Leases returns the owners, others than this one, whose rows are not free yet,
+	// and when their leases end: owner.
+	Leases string
 	// Holder returns the next owner above that one in the order of its texts that
 	// has rows, and 1 if it is in the table of relays and not buried there, else 0:
 	// owner, or an empty text. Empty: nobody looks for owners without a lease.
@@ -81,8 +86,8 @@ type Dialect struct {
 	// Adopt gives an owner without a lease one that runs out, and changes no other:
 	// owner, length in ms. Where one relay works at a time it has run out already.
 	Adopt string
-	Free  string // a dead owner; some of its rows are pending again
-	Bury  string // a dead owner; it has no rows any more
+	Free  string // an owner; if its lease is over, some of its rows are pending again
+	Bury  string // an owner; if its lease is over, it has no rows any more
 	Held  string // owner, above this id, limit; returns id, job_id or NULL, created_at, answered_by or NULL of its relayed rows, by id
 	// Reached returns the epoch, or an empty text, and the Seq that Count has noted: owner.
 	Reached string

@@ -122,6 +122,7 @@ func (s *played) close() { s.pod.die(s.play.w.t) }
 
 // step lets the relay work until it has nothing to do.
 func (s *played) step() error {
+	s.pod.ahead += lease/3 + time.Second // it looks after the others
 	for {
 		n, err := s.pod.relay.Step(context.Background())
 		if n == 0 && err == nil && s.mode == outbox.OnRelay {
@@ -324,11 +325,8 @@ func (s *played) lose() {
 	for _, id := range m.ids {
 		m.again[job.ID(id)] = true // another row with that id may come to a disk that does not know it
 	}
-	m.w.exec(`UPDATE ojs_outbox_relays SET until = 1 WHERE until > 0 AND owner = '` + s.pod.store.Identity() + `'`)
+	m.w.exec(`UPDATE ojs_outbox_relays SET until = 2 WHERE until > 0 AND owner = '` + s.pod.store.Identity() + `'`)
 	s.close()
-	for _, other := range m.servers {
-		other.pod.ahead += lease / 2
-	}
 	s.fresh()
 }
 

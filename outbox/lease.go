@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"math"
 	"sync"
 	"time"
 )
@@ -11,6 +12,11 @@ import (
 // Who relays an outbox is written in its table of relays: each owner with the
 // time until which it is taken to live. A relay that stops to write there loses
 // its rows to the others, and what it still says of them changes nothing.
+//
+// The clock of the database tells when a lease ends. That it has ended is no proof
+// that somebody is dead: the database may have been away, or all have stood still.
+// So a relay takes the rows of another when it has besides seen that one's lease
+// unrenewed for the length of a lease in which it could renew its own.
 
 // Release is when a row of the outbox may go.
 type Release string
@@ -40,6 +46,11 @@ func (r *Relay) lease(ctx context.Context) (bool, error) {
 	if now.Sub(r.renewed) > r.o.Lease {
 		r.started = false // others may have taken what this relay had
 	}
+	if !r.shared() {
+		if _, err := r.look(ctx); err != nil {
+			return false, err
+		}
+	}
 	n, err := r.renew(ctx)
 	if err != nil {
 		return false, err
@@ -68,8 +79,64 @@ func (r *Relay) lease(ctx context.Context) (bool, error) {
 	return true, r.inherit(ctx)
 }
 
+// renew renews the lease, and counts the time since the last time as watched. Of
+// a longer one nobody knows who could renew a lease in it.
 func (r *Relay) renew(ctx context.Context) (int64, error) {
-	return r.change(ctx, "renew the lease in", r.d.Renew, r.o.Owner, string(r.o.Release), r.o.Lease.Milliseconds())
+	now, args := r.o.Now(), []any{r.o.Owner, string(r.o.Release), r.o.Lease.Milliseconds()}
+	if !r.shared() {
+		args = append(args, r.over)
+	}
+	n, err := r.change(ctx, "renew the lease in", r.d.Renew, args...)
+	if err != nil {
+		return 0, err
+	}
+	if d := now.Sub(r.reached); d <= r.o.Lease/2 {
+		r.watched += max(0, d)
+	}
+	r.reached = now
+	return n, nil
+}
+
+// sight is another's lease as this relay has seen it.
+type sight struct {
+	until int64         // when it ends
+	since time.Duration // what was watched when it was first seen so
+}
+
+// left is when the lease of a relay ends that has said that it stops.
+const left = 1
+
+// look reads the leases of the others, and returns whose have not moved for so
+// long that they are dead if the database says so, too.
+func (r *Relay) look(ctx context.Context) (still []string, err error) {
+	if err := r.open(ctx); err != nil {
+		return nil, err
+	}
+	was := r.sights
+	r.sights, r.over = map[string]sight{}, math.MaxInt64
+	err = r.each(ctx, func(rows *sql.Rows) (bool, error) {
+		var owner string
+		var until int64
+		if err := rows.Scan(&owner, &until); err != nil {
+			return false, err
+		}
+		s, known := was[owner]
+		if !known || s.until != until {
+			s = sight{until, r.watched}
+		}
+		r.sights[owner] = s
+		if until == left || r.watched-s.since >= r.o.Lease {
+			still = append(still, owner)
+		} else {
+			r.over = min(r.over, until-1)
+		}
+		return true, nil
+	}, r.d.Leases, r.o.Owner)
+	if err != nil {
+		r.sights, r.over = was, 0
+		return nil, r.failed(ctx, "look for other relays in", err)
+	}
+	return still, nil
 }
 
 // live renews the lease in the middle of long work: there may be a million rows to read or to free.
@@ -137,9 +204,12 @@ func (r *Relay) tellStandby(ctx context.Context) error {
 	if err != nil {
 		return r.failed(ctx, "look for other relays in", err)
 	}
-	seen := time.UnixMilli(last).UTC()
-	r.o.Log.Warn("outbox: another job server relays this outbox, so this one stands by. If that one is dead, this one takes over when its lease has run out",
-		"outbox", r.o.Name, "owner", other, "last_seen", seen.Format(time.RFC3339), "lease_until", seen.Add(r.o.Lease).Format(time.RFC3339))
+	seen, now := time.UnixMilli(last).UTC(), r.o.Now().UTC()
+	if now.Before(seen) {
+		now = seen
+	}
+	r.o.Log.Warn("outbox: another job server relays this outbox, so this one stands by. If that one is dead, this one takes over when its lease has run out, and this one has watched it for as long",
+		"outbox", r.o.Name, "owner", other, "last_seen", seen.Format(time.RFC3339), "lease_until", now.Add(r.o.Lease).Format(time.RFC3339))
 	return nil
 }
 
@@ -163,11 +233,11 @@ func (r *Relay) inherit(ctx context.Context) error {
 	if err := r.adopt(ctx); err != nil {
 		return err
 	}
-	dead, err := texts(ctx, r, r.d.Dead, r.o.Owner)
+	still, err := r.look(ctx)
 	if err != nil {
 		return err
 	}
-	for _, owner := range dead {
+	for _, owner := range still {
 		freed := int64(0)
 		for {
 			n, err := r.change(ctx, "free the rows of a dead relay in", r.d.Free, owner)
@@ -315,20 +385,6 @@ func (r *Relay) giveBack(ctx context.Context) {
 	}
 	// If this fails, the lease runs out.
 	_, _ = r.change(context.WithoutCancel(ctx), "give rows back to", r.d.Back, r.o.Owner)
-}
-
-// texts are the texts that a query answers with.
-func texts(ctx context.Context, r *Relay, query string, args ...any) (all []string, err error) {
-	err = r.each(ctx, func(rows *sql.Rows) (bool, error) {
-		var s string
-		err := rows.Scan(&s)
-		all = append(all, s)
-		return true, err
-	}, query, args...)
-	if err != nil {
-		return nil, r.failed(ctx, "read", err)
-	}
-	return all, nil
 }
 
 // patience is how long one statement may take: a connection that is half open

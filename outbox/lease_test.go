@@ -40,12 +40,32 @@ func (w *world) pod(t testing.TB, disk string, o outbox.RelayOptions) *pod {
 }
 
 // outlive lets the lease of a pod run out, in the database and for itself, and
-// another look for it.
+// another watch it for as long.
 func (w *world) outlive(p, other *pod) {
 	w.t.Helper()
-	w.exec(`UPDATE ojs_outbox_relays SET until = 1 WHERE owner = '` + p.store.Identity() + `'`)
+	w.expire(p)
 	p.ahead += 2 * lease
-	other.ahead += lease / 2
+	other.watch(w.t, 5)
+}
+
+// expire lets the leases of pods run out by the clock of the database.
+func (w *world) expire(pods ...*pod) {
+	w.t.Helper()
+	for _, p := range pods {
+		w.exec(`UPDATE ojs_outbox_relays SET until = 2 WHERE until > 0 AND owner = '` + p.store.Identity() + `'`)
+	}
+}
+
+// watch lets a pod look so many times, each when it is due. Four are one lease
+// and the look before it; who stands by asks before it counts, and so once more.
+func (p *pod) watch(t testing.TB, times int) {
+	t.Helper()
+	for range times {
+		p.ahead += lease/3 + time.Second
+		if _, err := p.relay.Step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func disk(t *testing.T) string { return filepath.Join(t.TempDir(), "jobs.db") }
@@ -321,5 +341,143 @@ func TestASlowJobServer(t *testing.T) {
 		if n := step(t, r); n != 3 || w.rows() != 0 {
 			t.Errorf("%d rows are settled, %d are left", n, w.rows())
 		}
+	})
+}
+
+// TestAnOutageIsNobodysDeath: leases run out while nobody could renew them. Who is
+// back first takes no rows of one that comes back after it; if that one is dead,
+// they are taken when the other has watched for a lease, and not before.
+func TestAnOutageIsNobodysDeath(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		then func(t *testing.T, w *world, p, q *pod) *pod // leases have run out; the one that is back first
+	}{
+		{"both were cut off", func(t *testing.T, w *world, p, q *pod) *pod {
+			q.ahead += 3 * lease
+			return q
+		}},
+		{"again and again", func(t *testing.T, w *world, p, q *pod) *pod {
+			for range 5 {
+				q.ahead += lease * 2 / 3
+				step(t, q.relay)
+			}
+			return q
+		}},
+		{"the clock of the database jumped", func(t *testing.T, w *world, p, q *pod) *pod {
+			q.ahead += lease/3 + time.Second
+			return q
+		}},
+		{"a server has started since", func(t *testing.T, w *world, p, q *pod) *pod {
+			return w.pod(t, disk(t), onComplete)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, w *world) {
+				p, q := w.pod(t, disk(t), onComplete), w.pod(t, disk(t), onComplete)
+				step(t, p.relay) // in SQLite it is the one that works
+				q.watch(t, 3)
+				w.orders(0, 5)
+				p.watch(t, 1)
+				w.expire(p, q)
+				q.watch(t, 1) // it knows when that lease ended
+				first := c.then(t, w, p, q)
+				step(t, first.relay)
+				if n := w.arrived(first); n != 0 {
+					t.Fatalf("%d rows were taken from a job server that had no time to come back", n)
+				}
+				p.ahead += 3 * lease
+				step(t, p.relay)
+				first.watch(t, 5)
+				if n := w.arrived(first); n != 0 {
+					t.Fatalf("%d rows of a job server that is back were taken", n)
+				}
+				p.work(t, 2)
+				step(t, p.relay)
+				if got, want := w.held(), statuses("relayed", 2, 5); got != want {
+					t.Fatalf("there are %s, want %s", got, want)
+				}
+
+				w.expire(p) // it is dead
+				first.watch(t, 3)
+				if n := w.arrived(first); n != 0 {
+					t.Errorf("%d rows were taken before a lease was over", n)
+				}
+				first.watch(t, 2)
+				w.until("the rows are taken over", func() bool { step(t, first.relay); return w.arrived(first) == 3 })
+			})
+		})
+	}
+}
+
+// TestALockIsNobodysDeath: the app holds SQLite's write lock for longer than a
+// lease. Who stands by may read all the while, and takes nothing over.
+func TestALockIsNobodysDeath(t *testing.T) {
+	w := newWorld(t)
+	w.relayDB = w.open("file:" + w.path + "?_txlock=immediate") // it does not wait for the app
+	p, q := w.pod(t, disk(t), onComplete), w.pod(t, disk(t), onComplete)
+	w.orders(0, 5)
+	step(t, p.relay)
+	q.watch(t, 1)
+	w.expire(p)
+	q.watch(t, 1)
+	tx, err := w.app.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	for range 6 {
+		q.ahead += lease/3 + time.Second
+		if _, err := q.relay.Step(t.Context()); err == nil {
+			t.Fatal("it could write")
+		}
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	step(t, q.relay)
+	p.ahead += 3 * lease
+	step(t, p.relay)
+	q.watch(t, 5)
+	if n := w.arrived(q); n != 0 {
+		t.Errorf("%d rows of a job server that lives were taken", n)
+	}
+}
+
+// TestABackupOfTheAppsDatabase is put back, with a lease that ended long ago: the
+// one that works takes up its rows, whoever has opened the file first.
+func TestABackupOfTheAppsDatabase(t *testing.T) {
+	onlyUnix(t)
+	w := newWorld(t)
+	p, q := w.pod(t, disk(t), onComplete), w.pod(t, disk(t), onComplete)
+	w.orders(0, 5)
+	step(t, p.relay)
+	q.watch(t, 1)
+	w.expire(p)
+	w.exec(`PRAGMA wal_checkpoint(TRUNCATE)`)
+	files := copyDisk(t, w.path)
+	p.watch(t, 1)
+	q.watch(t, 5)
+	putBack(t, w.path, files)
+	heard(t, q.relay, "another one than before")
+	q.watch(t, 2)
+	heard(t, p.relay, "another one than before")
+	step(t, p.relay)
+	q.watch(t, 5)
+	if n := w.arrived(q); n != 0 {
+		t.Errorf("%d rows of a job server that lives were taken", n)
+	}
+}
+
+// TestWhoLeavesIsNotWaitedFor: one that has stopped as it should has given up its
+// lease, so nobody watches it.
+func TestWhoLeavesIsNotWaitedFor(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		p, q := w.pod(t, disk(t), outbox.RelayOptions{}), w.pod(t, disk(t), outbox.RelayOptions{})
+		step(t, p.relay)
+		step(t, q.relay)
+		run(t, p.relay)()
+		w.exec(`INSERT INTO ojs_outbox (job_type, job_args, status, owner) VALUES ('email.send', '[]', 'relayed', '` + p.store.Identity() + `')`)
+		q.watch(t, 1)
+		w.until("the row is taken over", func() bool { step(t, q.relay); return w.arrived(q) == 1 })
 	})
 }

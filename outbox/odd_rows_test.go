@@ -170,12 +170,16 @@ func TestOwnersWithoutALease(t *testing.T) {
 					}
 					continue
 				}
-				w.exec(`UPDATE ojs_outbox_relays SET until = 1 WHERE owner <> '` + alive.store.Identity() + `'`)
-				alive.ahead += lease / 2
+				alive.watch(t, 1)
+				w.exec(`UPDATE ojs_outbox_relays SET until = 2 WHERE owner <> '` + alive.store.Identity() + `'`)
+				alive.watch(t, 3)
+				if n := w.arrived(alive); n != 0 {
+					t.Fatalf("%d rows were taken before a lease was over", n)
+				}
 			}
 			break
 		}
-		alive.ahead += lease / 2
+		alive.watch(t, 1)
 		w.until("the rows are taken over", func() bool { step(t, alive.relay); return w.arrived(alive) >= 5 })
 		said := strings.Join(alive.log.all(), "")
 		if !strings.Contains(said, "not in the table of relays") || !strings.Contains(said, "has not renewed its lease") {

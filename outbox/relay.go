@@ -31,7 +31,10 @@ type RelayOptions struct {
 	// Release is when a row may go. Empty is OnRelay. OnComplete needs a job
 	// server that is a Follower.
 	Release Release
-	// Lease is how long a relay that is silent is taken to live. 0 is 60 s.
+	// Lease is how long a relay that is silent is taken to live, after it has last
+	// renewed its lease and by the others, who may not have been there all the time:
+	// they take its rows when they have watched for as long. 0 is 60 s. A relay that
+	// works less than twice in that time takes nobody's rows.
 	Lease time.Duration
 	// Owner names the job server's disk: what this owner has relayed is there.
 	// It must be another one for each disk, and the same after a restart. Empty is
@@ -113,14 +116,18 @@ type Relay struct {
 	swept   sweep
 	trouble trouble
 
-	marked      int       // of the last batch, how many rows have their fate written
-	standby     bool      // another relay works, and this one waits
-	started     bool      // this relay has its place, and what it had before
-	renewed     time.Time // when the lease was last renewed
-	renewal     time.Time // when it is looked at again
-	lull        bool      // there was nothing to take
-	count       int64     // rows sent and not yet counted in the table of relays
-	upto        int64     // Seq of an event of the job server behind all that was sent
+	marked      int              // of the last batch, how many rows have their fate written
+	standby     bool             // another relay works, and this one waits
+	started     bool             // this relay has its place, and what it had before
+	renewed     time.Time        // when the lease was last renewed
+	renewal     time.Time        // when it is looked at again
+	reached     time.Time        // when the database last took a renewal, also of one that stands by
+	watched     time.Duration    // for how long in all it did
+	sights      map[string]sight // by owner
+	over        int64            // leases that end later may be of the living
+	lull        bool             // there was nothing to take
+	count       int64            // rows sent and not yet counted in the table of relays
+	upto        int64            // Seq of an event of the job server behind all that was sent
 	follows     followed
 	warnedPeers bool
 	warnedOf    map[string]time.Time // when an option that nobody knows was last told
@@ -211,7 +218,8 @@ func (r *Relay) Poke() {
 // Run relays until ctx ends, then marks what it has sent and returns nil. The
 // only error is at the start: an outbox that [Check] refuses. Everything later,
 // a database or a job server that does not answer, is logged once when it
-// begins and once when it ends, and tried again after 100 ms to 10 s.
+// begins and once when it ends, and tried again after 100 ms to 10 s, or to a
+// sixth of a shorter lease.
 //
 // It must not be called twice at the same time.
 func (r *Relay) Run(ctx context.Context) error {

@@ -175,6 +175,11 @@ func TestTheServersWordOnOneRow(t *testing.T) {
 
 // TestAnOutage runs in a bubble: the backoff takes no real time.
 func TestAnOutage(t *testing.T) {
+	t.Run("of any length", func(t *testing.T) { anOutage(t, 0, 10*time.Second) })
+	t.Run("with a short lease", func(t *testing.T) { anOutage(t, 12*time.Second, 2*time.Second) })
+}
+
+func anOutage(t *testing.T, lease, longest time.Duration) {
 	var log journal
 	w := newWorld(t)
 	w.mail(5)
@@ -193,12 +198,12 @@ func TestAnOutage(t *testing.T) {
 			return nil
 		}
 		done := make(chan []outbox.Relayed, 9)
-		stop := run(t, w.relay(outbox.RelayOptions{Name: "shop", Batch: 3, Log: log.log(), OnRelay: func(rs []outbox.Relayed) { done <- rs }}))
+		stop := run(t, w.relay(outbox.RelayOptions{Name: "shop", Batch: 3, Lease: lease, Log: log.log(), OnRelay: func(rs []outbox.Relayed) { done <- rs }}))
 		<-done
 		<-done
 		stop()
 		for i := range tries[:down] {
-			want := min(100*time.Millisecond<<i, 10*time.Second)
+			want := min(100*time.Millisecond<<i, longest)
 			if got := tries[i+1].Sub(tries[i]); got < want/2 || got > want+time.Second/100 {
 				t.Errorf("backoff %d: got %s, want %s or up to a half less", i+1, got, want)
 			}

@@ -63,9 +63,9 @@ func Dialect(table string) (outbox.Dialect, error) {
 		Kept:     named(`SELECT id, status, CAST(ifnull(sent_at, 0) AS INTEGER) FROM ojs_outbox WHERE id > ? ORDER BY id LIMIT ?`),
 		Delete:   named(`DELETE FROM ojs_outbox WHERE status = 'sent' AND id IN ({ids})`),
 		Renew:    named(renew),
-		Leave:    named(`UPDATE ojs_outbox_relays SET until = ` + now + ` WHERE owner = ? AND until > 0`),
+		Leave:    named(`UPDATE ojs_outbox_relays SET until = 1 WHERE owner = ? AND until > 0`),
 		Count:    named(`UPDATE ojs_outbox_relays SET sent = sent + ?, epoch = ?, upto = ? WHERE owner = ?`),
-		Dead:     named(`SELECT owner FROM ojs_outbox_relays WHERE owner <> ? AND until > 0 AND until <= ` + now),
+		Leases:   named(`SELECT owner, CAST(until AS INTEGER) FROM ojs_outbox_relays WHERE owner <> ? AND until > 0`),
 		Holder:   named(holder),
 		Adopt:    named(`INSERT INTO ojs_outbox_relays (owner, mode, until, seen_at) VALUES (?1, 'on_relay', min(1, ?2), 0) ON CONFLICT (owner) DO UPDATE SET until = excluded.until WHERE ojs_outbox_relays.until = 0`),
 		Free:     named(`UPDATE ojs_outbox SET status = 'pending', owner = NULL, answered_by = NULL, sent_at = NULL WHERE id IN (SELECT id FROM ojs_outbox WHERE owner = ?1 AND status = 'relayed' ORDER BY id LIMIT 500) AND ` + dead),
@@ -126,11 +126,11 @@ func mine(owner string) string {
 // dead fences what is done with the rows of an owner: it may have come back.
 const dead = `EXISTS (SELECT 1 FROM ojs_outbox_relays WHERE owner = ?1 AND until > 0 AND until <= ` + now + `)`
 
-// renew changes a row unless another relay lives: one works at a time, as the
-// database has one writer anyway.
+// renew changes a row unless another relay lives, or may: one works at a time, as
+// the database has one writer anyway.
 const renew = `INSERT INTO ojs_outbox_relays (owner, mode, until, seen_at)
 SELECT ?1, ?2, ` + now + ` + ?3, ` + now + `
-WHERE NOT EXISTS (SELECT 1 FROM ojs_outbox_relays WHERE owner <> ?1 AND until > ` + now + `)
+WHERE NOT EXISTS (SELECT 1 FROM ojs_outbox_relays WHERE owner <> ?1 AND until > min(?4, ` + now + `))
 ON CONFLICT (owner) DO UPDATE SET mode = excluded.mode, until = excluded.until, seen_at = excluded.seen_at`
 
 const tickTrim = `DELETE FROM ojs_outbox_ticks WHERE rowid IN (

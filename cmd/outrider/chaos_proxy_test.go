@@ -106,6 +106,36 @@ type cutter struct {
 	oneIn          int
 	commits, cuts  atomic.Int64
 	healed         atomic.Bool
+
+	mu    sync.Mutex // guards all below
+	away  bool       // nobody gets through
+	conns map[net.Conn]bool
+}
+
+// let says whether anybody gets through. Who does so far is cut off.
+func (c *cutter) let(through bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.away = !through
+	for conn := range c.conns {
+		conn.Close()
+	}
+}
+
+// enter reports whether a connection may begin.
+func (c *cutter) enter(conn net.Conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.away {
+		c.conns[conn] = true
+	}
+	return !c.away
+}
+
+func (c *cutter) leave(conn net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.conns, conn)
 }
 
 var commitWord = regexp.MustCompile(`(?i)\bcommit\b`)
@@ -116,7 +146,7 @@ func newCutter(t *testing.T, database string, oneIn int) *cutter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cutter{addr: ln.Addr().String(), database: database, oneIn: oneIn}
+	c := &cutter{addr: ln.Addr().String(), database: database, oneIn: oneIn, conns: map[net.Conn]bool{}}
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		for {
@@ -136,6 +166,10 @@ func newCutter(t *testing.T, database string, oneIn int) *cutter {
 
 func (c *cutter) serve(near net.Conn) {
 	defer near.Close()
+	if !c.enter(near) {
+		return
+	}
+	defer c.leave(near)
 	far, err := net.Dial("tcp", c.database)
 	if err != nil {
 		return

@@ -180,6 +180,75 @@ func lostCommits(t *testing.T, s *chaosShop) {
 	t.Logf("%s, seed %d: %d orders; %d of %d commits cut", s.d.Name, seed, len(committed), host.cuts.Load(), host.commits.Load())
 }
 
+// TestChaosOfADatabaseThatIsAway: for longer than the lease no server reaches the
+// database, and then one before the other. Neither is dead: no job runs twice.
+func TestChaosOfADatabaseThatIsAway(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"postgres", "mysql"} { // SQLite is a file
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			databaseAway(t, newShop(t, name))
+		})
+	}
+}
+
+func databaseAway(t *testing.T, s *chaosShop) {
+	const lease = 3 * time.Second
+	h := newHistory()
+	var servers []*station
+	var hosts []*cutter
+	for _, name := range []string{"server 1", "server 2"} {
+		dsn, host := s.through(func(host string) *cutter { return newCutter(t, host, 1) })
+		host.healed.Store(true)
+		servers = append(servers, newStation(t, s, h, name, dsn, "--outbox-release", string(outbox.OnComplete), "--outbox-lease", lease.String()))
+		hosts = append(hosts, host)
+	}
+	orders := int64(0)
+	place := func() {
+		orders++
+		s.placeAll(&placed{id: orders, via: waySQL, kind: noKey, queue: "default", shape: shapeBinding, copies: 1})
+		if left := settles(func() int64 { st := s.status(); return st.Pending + st.Taken }); left > 0 {
+			t.Fatalf("%d rows are not relayed: %+v", left, s.status())
+		}
+	}
+	for _, other := range hosts { // so that each has a row
+		other.let(false)
+		place()
+		other.let(true)
+	}
+	var owners int
+	s.must(s.app.QueryRow(`SELECT count(DISTINCT owner) FROM ojs_outbox WHERE status = 'relayed'`).Scan(&owners))
+	if owners != 2 {
+		t.Fatalf("%d servers have rows", owners)
+	}
+
+	for _, host := range hosts {
+		host.let(false)
+	}
+	time.Sleep(lease + time.Second)
+	hosts[0].let(true)
+	place() // the first one works again
+	hosts[1].let(true)
+	place()
+	time.Sleep(lease * 2) // each has time to take the other for dead
+
+	for _, st := range servers {
+		h.work(t, st.name, st.url, 10, 0)
+	}
+	settles(func() int64 { st := s.status(); return st.Pending + st.Taken + st.Relayed })
+	for _, st := range servers {
+		settles(func() int64 { return liveAt(t, st.url) })
+		if n := st.said("has not renewed its lease"); n > 0 {
+			t.Errorf("%s took the other one for dead:\n%s", st.name, st.words(20))
+		}
+		st.stop()
+	}
+	if ended, again := h.done(); int64(ended) != orders || again != 0 {
+		t.Errorf("%d orders of %d are done, and %d jobs ran twice", ended, orders, again)
+	}
+	s.nothingLeft()
+}
+
 // TestAnOpenTransactionOfTheApp: one transaction of the app has written a row
 // and stays open. The rows of the others become jobs and go all the same.
 func TestAnOpenTransactionOfTheApp(t *testing.T) {

@@ -206,11 +206,11 @@ INSERT INTO shop_jobs_relays (owner, mode, until, seen_at)
 VALUES (?, ?, (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000) + ?, (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000))
 ON DUPLICATE KEY UPDATE mode = VALUES(mode), until = VALUES(until), seen_at = VALUES(seen_at)
 == Leave
-UPDATE shop_jobs_relays SET until = (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000) WHERE owner = ? AND until > 0
+UPDATE shop_jobs_relays SET until = 1 WHERE owner = ? AND until > 0
 == Count
 UPDATE shop_jobs_relays SET sent = sent + ?, epoch = ?, upto = ? WHERE owner = ?
-== Dead
-SELECT owner FROM shop_jobs_relays WHERE owner <> ? AND until > 0 AND until <= (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000)
+== Leases
+SELECT owner, until FROM shop_jobs_relays WHERE owner <> ? AND until > 0
 == Holder
 SELECT t.owner, CASE WHEN EXISTS (SELECT 1 FROM shop_jobs_relays AS r WHERE r.owner = t.owner AND r.until > 0) THEN 1 ELSE 0 END
 FROM (SELECT owner FROM shop_jobs FORCE INDEX (shop_jobs_owner) WHERE owner > ? AND status IN ('taken', 'relayed') ORDER BY owner, id LIMIT 1) AS t

@@ -185,11 +185,11 @@ INSERT INTO shop_jobs_relays (owner, mode, until, seen_at)
 VALUES ($1, $2, (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $3, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
 ON CONFLICT (owner) DO UPDATE SET mode = excluded.mode, until = excluded.until, seen_at = excluded.seen_at
 == Leave
-UPDATE shop_jobs_relays SET until = (extract(epoch FROM clock_timestamp()) * 1000)::bigint WHERE owner = $1 AND until > 0
+UPDATE shop_jobs_relays SET until = 1 WHERE owner = $1 AND until > 0
 == Count
 UPDATE shop_jobs_relays SET sent = sent + $1, epoch = $2, upto = $3 WHERE owner = $4
-== Dead
-SELECT owner FROM shop_jobs_relays WHERE owner <> $1 AND until > 0 AND until <= (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+== Leases
+SELECT owner, until FROM shop_jobs_relays WHERE owner <> $1 AND until > 0
 == Holder
 SELECT t.owner, CASE WHEN EXISTS (SELECT 1 FROM shop_jobs_relays AS r WHERE r.owner = t.owner AND r.until > 0) THEN 1 ELSE 0 END
 FROM (SELECT owner FROM shop_jobs WHERE owner > $1 AND status IN ('taken', 'relayed') ORDER BY owner, id LIMIT 1) AS t

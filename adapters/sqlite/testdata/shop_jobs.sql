@@ -131,14 +131,14 @@ DELETE FROM shop_jobs WHERE status = 'sent' AND id IN ({ids})
 == Renew
 INSERT INTO shop_jobs_relays (owner, mode, until, seen_at)
 SELECT ?1, ?2, CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER) + ?3, CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER)
-WHERE NOT EXISTS (SELECT 1 FROM shop_jobs_relays WHERE owner <> ?1 AND until > CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER))
+WHERE NOT EXISTS (SELECT 1 FROM shop_jobs_relays WHERE owner <> ?1 AND until > min(?4, CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER)))
 ON CONFLICT (owner) DO UPDATE SET mode = excluded.mode, until = excluded.until, seen_at = excluded.seen_at
 == Leave
-UPDATE shop_jobs_relays SET until = CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER) WHERE owner = ? AND until > 0
+UPDATE shop_jobs_relays SET until = 1 WHERE owner = ? AND until > 0
 == Count
 UPDATE shop_jobs_relays SET sent = sent + ?, epoch = ?, upto = ? WHERE owner = ?
-== Dead
-SELECT owner FROM shop_jobs_relays WHERE owner <> ? AND until > 0 AND until <= CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER)
+== Leases
+SELECT owner, CAST(until AS INTEGER) FROM shop_jobs_relays WHERE owner <> ? AND until > 0
 == Holder
 SELECT t.owner, CASE WHEN EXISTS (SELECT 1 FROM shop_jobs_relays AS r WHERE r.owner = t.owner AND r.until > 0) THEN 1 ELSE 0 END
 FROM (SELECT owner FROM shop_jobs WHERE owner > ? AND status = 'relayed' ORDER BY owner, id LIMIT 1) AS t
