@@ -18,7 +18,7 @@ type Start func(now func() time.Time) (s job.Service, stop func())
 // of synctest, where time passes only while everybody waits, and a clock that it
 // may set. open makes a new, empty store for each case, and closes it with t.Cleanup.
 func RunTimed(t *testing.T, open func(t *testing.T) Start) {
-	for _, v := range slices.Concat(enduring, effects, crons()) {
+	for _, v := range slices.Concat(enduring, effects, windows, crons()) {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {

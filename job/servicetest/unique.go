@@ -187,44 +187,68 @@ func uniqueRewrite(k *kit) {
 }
 
 func uniqueReplaceOther(k *kit) {
-	policy := unique(`{"on_conflict":"replace_except_schedule"}`)
+	policy := unique(`{"on_conflict":"replace_except_schedule",` + everywhere + `}`)
 	for _, p := range uniquePlaces() {
 		twin := p.reach(k, policy)
+		before := text(k.read(twin.ID))
+		newer := both(policy, args(`["new"]`))
 		switch {
 		case p.state == job.Scheduled:
-			k.met(p.name, job.Rewritten, twin.ID, policy)
+			k.met(p.name, job.Rewritten, twin.ID, newer)
 		case p.state.Terminal():
-			k.clear(k.fresh(p.name, policy))
+			next := k.fresh(p.name, newer)
+			k.stands(next, job.Available)
+			if got := text(k.read(twin.ID)); got != before {
+				k.t.Errorf("%s: it was\n%s\nand is\n%s", p.name, before, got)
+			}
+			k.clear(next)
 		default:
-			next := k.replacing(p.name, twin.ID, policy)
-			k.stands(k.read(twin.ID), job.Cancelled)
+			next := k.replacing(p.name, twin.ID, newer)
+			k.stands(next, job.Available)
+			k.shows(next, "args", `["new"]`)
+			twin.State = p.state
+			k.gone(p.name, []*job.Job{twin})
 			k.clear(next)
 		}
-		k.clear(k.read(twin.ID))
+		k.frees(policy, k.read(twin.ID))
 	}
 }
 
+// unlike are ways in which a job differs from the one of uniqueDimensions.
+var unlike = map[string]func(*job.Envelope){
+	"type": func(e *job.Envelope) { e.Type = "email.other" }, "queue": func(e *job.Envelope) { e.Queue = "zoo" },
+	"spelled": args(`[ {"x":1e0,"a":"\u00e9" , "u":42.0} ]`), "spelled too": args(`[{"u":4.20e1,"a":"é","x":10E-1}]`),
+	"u": args(`[{"u":43,"x":1,"a":"é"}]`), "kind of u": args(`[{"u":"42","x":1,"a":"é"}]`), "x": args(`[{"u":42,"x":2,"a":"é"}]`),
+	"y": args(`[{"u":42,"x":1,"a":"é","y":null}]`), "more": args(`[{"u":42,"x":1,"a":"é"},7]`),
+	"t": meta(`{"t":"b","o":1}`), "kind of t": meta(`{"t":["a"],"o":1}`), "no t": meta(`{"o":1}`), "o": meta(`{"t":"\u0061","o":2}`), "no o": meta(`{"t":"a"}`),
+}
+
 func uniqueDimensions(k *kit) {
-	for _, tt := range []struct {
-		policy string
-		same   func(*job.Envelope)
-		other  func(*job.Envelope)
-	}{
-		{`{}`, args(`[9]`), func(e *job.Envelope) { e.Type = "email.other" }},
-		{`{"keys":["queue"]}`, args(`[9]`), func(e *job.Envelope) { e.Queue = "zoo" }},
-		{`{"keys":["args"]}`, args(`[{"u":4.20e1,"x":1 , "a":"\u00e9"}]`), args(`[{"u":43,"x":1,"a":"é"}]`)},
-		{`{"keys":["args"],"args_keys":["u"]}`, args(`[{"u":42,"x":2}]`), args(`[{"u":"42"}]`)},
-		{`{"keys":["meta"],"meta_keys":["t"]}`, func(e *job.Envelope) { e.Meta = json.RawMessage(`{"t":"a","o":2}`) },
-			func(e *job.Envelope) { e.Meta = json.RawMessage(`{"t":"b"}`) }},
-		{`{"key":"k-1"}`, args(`[9]`), unique(`{"key":"k-2"}`)},
-		{`{"key":["u","none"]}`, args(`[{"u":42,"x":3}]`), args(`[{"u":1}]`)},
+	for policy, matter := range map[string][]string{
+		`{}`:                                  {},
+		`{"keys":["queue"]}`:                  {"queue"},
+		`{"keys":["args"]}`:                   {"u", "kind of u", "x", "y", "more"},
+		`{"keys":["args"],"args_keys":["u"]}`: {"u", "kind of u"},
+		`{"keys":["args"],"args_keys":["x","u"]}`:                                                {"u", "kind of u", "x"},
+		`{"keys":["meta"],"meta_keys":["t"]}`:                                                    {"t", "kind of t", "no t"},
+		`{"keys":["type","queue","args","meta"],"args_keys":["x"],"meta_keys":["o","t","none"]}`: {"queue", "x", "t", "kind of t", "no t", "o", "no o"},
+		`{"key":"k-1"}`:        {},
+		`{"key":["u","none"]}`: {"u", "kind of u"},
+		`{"key":["queue"]}`:    {"queue"},
 	} {
-		begin := both(unique(tt.policy), args(`[{"u":42,"x":1,"a":"e\u0301"}]`), func(e *job.Envelope) { e.Meta = json.RawMessage(`{"t":"a","o":1}`) })
-		twin := k.fresh(tt.policy, begin)
-		k.rejects(tt.policy+", the same", twin, both(begin, tt.same))
-		other := k.fresh(tt.policy+", another", both(begin, tt.other))
+		begin := both(unique(policy), args(`[{"u":42,"x":1,"a":"e\u0301"}]`), meta(`{"t":"a","o":1}`))
+		twin := k.fresh(policy, begin)
+		for what, change := range unlike {
+			if what == "type" || slices.Contains(matter, what) {
+				k.clear(k.fresh(policy+", another "+what, both(begin, change)))
+			} else {
+				k.rejects(policy+", another "+what, twin, both(begin, change))
+			}
+		}
+		if strings.Contains(policy, `"k-1"`) {
+			k.clear(k.fresh("another key", both(begin, unique(`{"key":"k-2"}`))))
+		}
 		k.clear(twin)
-		k.clear(other)
 	}
 }
 
@@ -354,14 +378,31 @@ func uniqueRevive(k *kit) {
 	if c, err := k.s.Revive(k.ctx(), dead.ID); err != nil || c.State != job.Available {
 		k.t.Errorf("revive: %+v, %v", c, err)
 	}
-	if got := k.fetch(job.FetchRequest{Count: 9}); len(got) != 2 {
-		k.t.Errorf("fetched %d jobs, want both", len(got))
+	got := k.fetch(job.FetchRequest{Count: 9})
+	if len(got) != 2 {
+		k.t.Fatalf("fetched %d jobs, want both", len(got))
 	}
+	for _, j := range got { // neither is a dead letter that fails now, the second beside a twin
+		k.fail(j, job.Failure{Code: "DISCARD"})
+		if c, err := k.s.Retry(k.ctx(), j.ID); err != nil || c.State != job.Available {
+			k.t.Errorf("retry: %+v, %v", c, err)
+		}
+	}
+	for _, j := range k.fetch(job.FetchRequest{Count: 9}) {
+		k.fail(j, job.Failure{Code: "DEAD_LETTER"})
+	}
+	third := k.fresh("beside two dead letters", policy)
+	if n, err := k.s.ReviveDead(k.ctx(), job.Filter{}); n != 2 || err != nil {
+		k.t.Errorf("revived %d, %v", n, err)
+	}
+	k.stands(k.read(third.ID), job.Available)
 }
 
 func uniqueBad(k *kit) {
 	for _, tt := range []struct{ field, policy string }{
 		{"unique.keys", `{"keys":["colour"]}`}, {"unique.keys", `{"keys":["args","args"]}`}, {"unique.meta_keys", `{"keys":["meta"]}`},
+		{"unique.meta_keys", `{"keys":["meta"],"meta_keys":null}`}, {"unique.meta_keys", `{"keys":["meta"],"meta_keys":[]}`},
+		{"unique.meta_keys", `{"keys":["type","queue","args","meta"],"args_keys":null}`}, {"unique.keys", `{"keys":["Queue"]}`},
 		{"unique.args_keys", `{"keys":["args"],"args_keys":["none"]}`}, {"unique.period", `{"period":"soon"}`}, {"unique.period", `{"period":"PT0S"}`},
 		{"unique.states", `{"states":[]}`}, {"unique.states", `{"states":["running"]}`}, {"unique.on_conflict", `{"on_conflict":"merge"}`},
 		{"unique.mystery", `{"mystery":1}`}, {"unique.key", `{"key":1}`}, {"unique", `[]`},

@@ -26,6 +26,11 @@ func args(raw string) func(*job.Envelope) {
 	return func(e *job.Envelope) { e.Args = json.RawMessage(raw) }
 }
 
+// meta gives an envelope its meta.
+func meta(raw string) func(*job.Envelope) {
+	return func(e *job.Envelope) { e.Meta = json.RawMessage(raw) }
+}
+
 func later(e *job.Envelope) { e.Delay = time.Hour }
 
 // enqueue pushes one job and returns its receipt.
