@@ -3,6 +3,7 @@ package servicetest
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -87,7 +88,20 @@ func dedupSimple(k *kit) {
 	k.fresh("cancelled", key)
 	k.complete()
 	k.unowned("after its end", queue, "k")
-	k.fresh("after its end", key)
+	k.clear(k.fresh("after its end", key))
+	for _, p := range uniquePlaces() {
+		j := p.reach(k, key)
+		if p.state.Terminal() {
+			k.unowned(p.name, queue, "k")
+			j = k.fresh(p.name, key)
+		} else {
+			k.met(p.name, job.Deduplicated, j.ID, both(key, args(`[2]`), unique(`{}`), func(e *job.Envelope) { e.Type = "email.other" }))
+		}
+		k.clear(j)
+	}
+	k.push(both(key, func(e *job.Envelope) { e.Retry = json.RawMessage(`{"max_attempts":1,"on_exhaustion":"dead_letter"}`) }))
+	k.fail(k.take(), job.Failure{Message: "no"})
+	k.fresh("beside a dead letter", key)
 }
 
 func dedupThrottle(k *kit) {
@@ -107,6 +121,20 @@ func dedupThrottle(k *kit) {
 	k.pause(60 * time.Millisecond)
 	k.fresh("again", short)
 	k.stands(k.read(next.ID), job.Available)
+	k.fetch(job.FetchRequest{Count: 9}) // so that the next place has the queue for itself
+	for _, p := range uniquePlaces() {
+		j := p.reach(k, both(key, dedup(`{"id":"p","ttl":3600}`)))
+		if p.state == job.Cancelled { // as a removal (contract §4.11)
+			k.unowned(p.name, queue, "p")
+			continue
+		}
+		k.met(p.name, job.Deduplicated, j.ID, dedup(`{"id":"p","ttl":60}`))
+		if owner := k.owner("p"); owner.State != p.state || !owner.DedupUntil.Equal(j.CreatedAt.Add(time.Hour)) {
+			k.t.Errorf("%s: %s until %s, created at %s", p.name, owner.State, owner.DedupUntil, j.CreatedAt)
+		}
+		k.releases("p", true)
+		k.clear(j)
+	}
 }
 
 func dedupDebounce(k *kit) {
@@ -129,7 +157,26 @@ func dedupDebounce(k *kit) {
 	taken := k.take()
 	k.met("an active owner", job.Deduplicated, third.ID, key)
 	k.ack(taken, "")
-	k.fresh("after its end", key)
+	k.clear(k.fresh("after its end", key))
+	within := dedup(`{"id":"w","ttl":3600,"replace":true}`)
+	for _, p := range uniquePlaces() { // by one that is delayed and one that is not
+		for _, change := range []func(*job.Envelope){later, func(*job.Envelope) {}} {
+			owner := p.reach(k, within)
+			var j *job.Job
+			switch p.state {
+			case job.Scheduled:
+				j = k.replacing(p.name, owner.ID, both(within, change))
+				k.stands(k.read(owner.ID), job.Cancelled)
+			case job.Cancelled:
+				j = k.fresh(p.name, both(within, change))
+			default:
+				j = k.met(p.name, job.Deduplicated, owner.ID, both(within, change)).Job
+				k.stands(j, p.state)
+			}
+			k.releases("w", true)
+			k.clear(j)
+		}
+	}
 }
 
 func dedupExtend(k *kit) {
@@ -144,6 +191,24 @@ func dedupExtend(k *kit) {
 	k.met("with extend", job.Deduplicated, first.ID, dedup(`{"id":"k","ttl":7200,"extend":true}`))
 	if got := k.owner("k").DedupUntil; got.Before(begin.Add(2*time.Hour-time.Second)) || got.After(time.Now().Add(2*time.Hour+time.Second)) {
 		k.t.Errorf("the window ends at %s, want two hours after %s", got, begin)
+	}
+	k.releases("k", true)
+	delayed := both(dedup(`{"id":"k","ttl":3600,"replace":true}`), later)
+	owner := k.push(delayed)
+	for _, tt := range []struct {
+		options string
+		want    func(owner, j *job.Job) time.Time
+	}{
+		{`{"id":"k","ttl":7200,"extend":true,"replace":true}`, func(_, j *job.Job) time.Time { return j.CreatedAt.Add(2 * time.Hour) }},
+		{`{"id":"k","ttl":60,"replace":true}`, func(owner, _ *job.Job) time.Time { return owner.DedupUntil }},
+		{`{"id":"k","ttl":60,"extend":true,"replace":true}`, func(_, j *job.Job) time.Time { return j.CreatedAt.Add(time.Minute) }},
+	} {
+		before := k.owner("k")
+		j := k.replacing(tt.options, owner.ID, both(dedup(tt.options), later))
+		if got := k.owner("k"); got.ID != j.ID || !got.DedupUntil.Equal(tt.want(before, j)) {
+			k.t.Errorf("%s: %s holds it until %s, want %s until %s", tt.options, got.ID, got.DedupUntil, j.ID, tt.want(before, j))
+		}
+		owner = j
 	}
 }
 
@@ -173,12 +238,52 @@ func dedupCustomID(k *kit) {
 		k.stands(k.read(first.ID), job.Completed)
 		k.push(nil) // something to complete
 	}
+	k.fetch(job.FetchRequest{Count: 9}) // so that the next place has the queue for itself
+	for _, p := range uniquePlaces() {
+		name := custom("in " + p.name)
+		j := p.reach(k, name)
+		k.met(p.name, job.SameCustomID, j.ID, both(name, args(`[2]`), later))
+		k.stands(k.read(j.ID), p.state)
+		k.clear(j)
+		k.met(p.name+", ended", job.SameCustomID, j.ID, name)
+	}
+	k.fresh("as long as may be", custom(strings.Repeat("é", job.MaxCustomID)))
 	k.fresh("in another queue", both(custom("order-17"), func(e *job.Envelope) { e.Queue = "zoo" }))
 	k.fresh("another custom id", custom("order-18"))
 	for _, bad := range []string{string(make([]byte, 256)), "\xff"} {
 		_, err := k.enqueue(custom(bad))
 		k.is("a bad custom id", err, job.Invalid)
 	}
+	removed := k.deletes(both(custom("dead"), dedup(`{"id":"dead","ttl":3600}`)))
+	if next := k.fresh("removed", custom("dead")); next.ID == removed.ID {
+		k.t.Errorf("%s is there again", next.ID)
+	}
+}
+
+// deletes makes a dead letter and removes it.
+func (k *kit) deletes(change func(*job.Envelope)) *job.Job {
+	k.t.Helper()
+	j := k.push(both(change, func(e *job.Envelope) { e.Queue = "graves" }))
+	if got := k.fetch(job.FetchRequest{Queues: []string{"graves"}}); len(got) != 1 || got[0].ID != j.ID {
+		k.t.Fatalf("fetched %d jobs, want %s", len(got), j.ID)
+	} else {
+		j = k.fail(got[0], job.Failure{Code: "DEAD_LETTER"})
+	}
+	again := func(e *job.Envelope) { e.Queue = "graves" }
+	for _, want := range []bool{true, false} {
+		r, err := k.enqueue(both(change, again))
+		if err != nil || r.Existing != want {
+			k.t.Errorf("removed %v: %+v, %v", !want, r, err)
+		}
+		if want {
+			if err := k.s.DeleteDead(k.ctx(), j.ID); err != nil {
+				k.t.Fatal(err)
+			}
+		} else {
+			k.clear(r.Job)
+		}
+	}
+	return j
 }
 
 func dedupOrder(k *kit) {
@@ -233,7 +338,17 @@ func dedupCancel(k *kit) {
 		k.cancel(k.push(dedup(raw)))
 		k.unowned("after a cancel", queue, "k")
 		k.cancel(k.fresh("after a cancel", dedup(raw)))
+		for _, p := range uniquePlaces() {
+			if j := p.reach(k, dedup(raw)); !p.state.Terminal() {
+				k.cancel(k.read(j.ID))
+				k.unowned(p.name+", cancelled", queue, "k")
+				k.clear(k.fresh(p.name+", cancelled", dedup(raw)))
+			} else if raw != `{"id":"k"}` && p.state != job.Cancelled {
+				k.releases("k", true)
+			}
+		}
 	}
+	k.deletes(dedup(`{"id":"k","ttl":3600}`))
 }
 
 func dedupOddKeys(k *kit) {
