@@ -13,7 +13,7 @@ import (
 // badUnique breaks one rule of contract §2.5 each.
 var badUnique = []string{
 	`[]`, `"type"`, `null`, `1`, `true`,
-	`{"keys":["argz"]}`, `{"keys":["type","Args"]}`, `{"keys":["args",""]}`, `{"keys":["args","args"]}`, `{"keys":["type","type"]}`,
+	`{"keys":["argz"]}`, `{"keys":["type","Args"]}`, `{"keys":["Type"]}`, `{"keys":["QUEUE"]}`, `{"keys":["Meta"],"meta_keys":["a"]}`, `{"keys":["args",""]}`, `{"keys":["args","args"]}`, `{"keys":["type","type"]}`,
 	`{"keys":"type"}`, `{"keys":{}}`, `{"keys":[1]}`, `{"keys":["type",null]}`, `{"keys":[["type"]]}`, `{"keys":false}`,
 	`{"keys":["meta"]}`, `{"keys":["meta"],"meta_keys":null}`, `{"keys":["meta"],"meta_keys":[]}`, `{"keys":["meta"],"args_keys":["a"]}`,
 	`{"key":["type","meta"]}`,
@@ -85,6 +85,7 @@ func TestBadUniquePolicies(t *testing.T) {
 		{`[{"b":{"a":1}}]`, `{"keys":["args"],"args_keys":["a"]}`},
 		{`[{"a":1}]`, `{"keys":["args"],"args_keys":["a","b"]}`},
 		{`[{"A":1}]`, `{"keys":["args"],"args_keys":["a"]}`},
+		{`[{"a":{"b":1}}]`, `{"keys":["args"],"args_keys":["a.b"]}`},
 	} {
 		_, err := canonical(t, Envelope{Type: "t", Args: json.RawMessage(tt.args)}, tt.policy)
 		told("args "+tt.args+" with", tt.policy, err)
@@ -177,6 +178,27 @@ func TestShortPeriods(t *testing.T) {
 	}
 }
 
+// ojs-unique-jobs.md §7.2: ISO 8601, in every kind of envelope.
+func TestPeriodsAreISO8601(t *testing.T) {
+	const day = 24 * time.Hour
+	for s, want := range map[string]time.Duration{"PT1S": time.Second, "PT5M": 5 * time.Minute, "PT36H": 36 * time.Hour, "P1D": day, "P2W": 14 * day,
+		"P1M": 30 * day, "P1Y": 365 * day, "P1Y1M1W1DT1H1M1.5S": 403*day + time.Hour + time.Minute + 1500*time.Millisecond,
+		"P1DT12H": 36 * time.Hour, "PT0.0001S": time.Millisecond, "PT90061.001S": 25*time.Hour + time.Minute + 1001*time.Millisecond, "P36500D": MaxDuration} {
+		for _, short := range []bool{false, true} {
+			if got, err := ParseUnique(json.RawMessage(`{"period":"`+s+`"}`), short); err != nil || got.Period != want {
+				t.Errorf("%s: got %s, %v, want %s", s, got.Period, err, want)
+			}
+		}
+	}
+	for _, s := range []string{"P", "PT", "P1DT", "pt1h", "PT1h", "P1H", "PT1D", "PT1.5H", "P0.5D", "P1D1W", "PT1S1M", "-P1D", "+PT1H", "PT-1H", "PT1,5S", " PT1H", "PT1H ", "PT0S", "P0D", "P36501D", "1H", ""} {
+		for _, short := range []bool{false, true} {
+			if got, err := ParseUnique(json.RawMessage(`{"period":"`+s+`"}`), short); KindOf(err) != Invalid || err == nil {
+				t.Errorf("%q is taken as %s, %v", s, got.Period, err)
+			}
+		}
+	}
+}
+
 // canonical is what a policy makes of an envelope.
 func canonical(t *testing.T, e Envelope, policy string) (string, error) {
 	t.Helper()
@@ -253,8 +275,12 @@ func TestDimensionsDecide(t *testing.T) {
 		"queue": func(e *Envelope) { e.Queue = "q2" },
 		"args":  func(e *Envelope) { e.Args = json.RawMessage(`[{"n":2}]`) },
 		"meta":  func(e *Envelope) { e.Meta = json.RawMessage(`{"m":2}`) },
+
+		"more args": func(e *Envelope) { e.Args = json.RawMessage(`[{"n":1,"o":2}]`) }, // what args_keys leaves out
+		"more meta": func(e *Envelope) { e.Meta = json.RawMessage(`{"m":1,"o":2}`) },   // what meta_keys leaves out
 	}
-	for set := range 16 {
+	for set := range 32 {
+		chosen := set>>4 == 1
 		var keys []string
 		for i, d := range dimensions {
 			if set>>i&1 == 1 {
@@ -265,13 +291,20 @@ func TestDimensionsDecide(t *testing.T) {
 		if slices.Contains(keys, `"meta"`) {
 			names = `,"meta_keys":["m"]`
 		}
+		if chosen {
+			if !slices.Contains(keys, `"args"`) {
+				continue
+			}
+			names += `,"args_keys":["n"]`
+		}
 		policy := `{"keys":[` + strings.Join(keys, ",") + `]` + names + `}`
 		for dim, f := range change {
 			b := a
 			f(&b)
 			one, errA := canonical(t, a, policy)
 			other, errB := canonical(t, b, policy)
-			if want := dim == "type" || slices.Contains(keys, `"`+dim+`"`); errA != nil || errB != nil || (one != other) != want {
+			want := dim == "type" || slices.Contains(keys, `"`+dim+`"`) || dim == "more args" && !chosen && slices.Contains(keys, `"args"`)
+			if errA != nil || errB != nil || (one != other) != want {
 				t.Errorf("%s, another %s: %s, %v and %s, %v", policy, dim, one, errA, other, errB)
 			}
 		}

@@ -449,6 +449,20 @@ func (d *desk) invalid(body, field string) {
 	}
 }
 
+// invalidBatch is invalid for a job behind one that is right, which is not stored either.
+func (d *desk) invalidBatch(body, field string) {
+	d.t.Helper()
+	jobs, events := d.census()
+	e := d.ask(400, "POST", "/ojs/v1/jobs/batch", `{"jobs":[{"type":"fine","args":[]},`+body+`]}`)["error"].(object)
+	details, _ := e["details"].(object)
+	if e["code"] != "invalid_request" || write(d.t, details["index"]) != "1" || !strings.Contains(fmt.Sprint(e["message"]), field) {
+		d.t.Errorf("%s\ngot %v; want an error about %s at 1", body, e, field)
+	}
+	if j, n := d.census(); j != jobs || n != events {
+		d.t.Errorf("%s: left %d jobs and %d events, there were %d and %d", body, j, n, jobs, events)
+	}
+}
+
 // rush sends n enqueues at once, as fast as this machine can, and returns the answers.
 func rush(t *testing.T, server *httptest.Server, n int, body func(i int) string) []reply {
 	t.Helper()
@@ -544,7 +558,7 @@ func TestUniqueRaces(t *testing.T) {
 				if len(seen) != n || cancelled != n-1 {
 					t.Errorf("%d new jobs, %d cancelled, want %d and %d", len(seen), cancelled, n, n-1)
 				}
-				if len(gone) != 0 && len(gone) != n-1 || gone[last["id"]] != 0 { // a debounced job is not named
+				if len(gone) != n-1 || gone[last["id"]] != 0 {
 					t.Errorf("%d were replaced, each by one other; the last by %d", len(gone), gone[last["id"]])
 				}
 				return
@@ -663,6 +677,20 @@ func TestUniqueExamples(t *testing.T) {
 			d.ignored(body, j)
 			d.pass(time.Millisecond)
 			d.created(body)
+		},
+		"6.3, of an end that is not good": func(t *testing.T, d *desk) {
+			for code, end := range map[string]string{"DISCARD": "discarded", "DEAD_LETTER": "discarded", "": "cancelled"} {
+				body := sample(t, "6.3", set("welcome."+strings.ToLower(code)+"x", "type"), set(append(slices.Clone(living), end), "unique", "states"))
+				j := d.created(body)
+				if d.take(j); code == "" {
+					d.cancel(j)
+				} else {
+					d.nack(j, object{"code": code, "message": "no"})
+				}
+				d.is("at its end", j, end)
+				d.pass(24*time.Hour - time.Millisecond)
+				d.ignored(body, j)
+			}
 		},
 		"6.4": func(t *testing.T, d *desk) {
 			o := unique("a.b", decode(t, example(t, "unique/6.4")))
@@ -1141,6 +1169,17 @@ func TestUniqueFingerprints(t *testing.T) {
 			{"order of elements", `{"keys":["args"]}`, nest, `[{"a":"1","b":{"x":[2,1],"y":1}}]`, false},
 			{"order of args", `{"keys":["args"]}`, `[1,2]`, `[2,1]`, false},
 			{"white space", `{"keys":["args"]}`, `[1,{"a":[]}]`, `[ 1 , { "a" : [ ] } ]`, true},
+			{"one, as it may be written", `{"keys":["args"]}`, `[1,{"n":[1]}]`, `[1e0,{"n":[10E-1]}]`, true},
+			{"one, where it is chosen", `{"keys":["args"],"args_keys":["n"]}`, `[{"n":1}]`, `[{"n":1.000,"m":1}]`, true},
+			{"one, in meta", `{"keys":["meta"],"meta_keys":["n"]}`, `[],"meta":{"n":{"a":1}}`, `[],"meta":{"n":{"a":1e0}}`, true},
+			{"nearly one", `{"keys":["args"]}`, `[1]`, `[1.0000000000000002]`, false},
+			{"no args", `{"keys":["args"]}`, `[]`, `[ ]`, true},
+			{"no args, and empty ones", `{"keys":["args"]}`, `[]`, `[{}]`, false},
+			{"escapes in a chosen name", `{"keys":["args"],"args_keys":["\u006ee\u0301"]}`, `[{"n\u00e9":1,"o":1}]`, `[{"ne\u0301":1,"o":2}]`, true},
+			{"a name with a dot is no path", `{"keys":["args"],"args_keys":["a.b"]}`, `[{"a.b":1,"a":{"b":1}}]`, `[{"a.b":1,"a":{"b":2}}]`, true},
+			{"a name with a dot", `{"keys":["meta"],"meta_keys":["a.b"]}`, `[],"meta":{"a":{"b":1}}`, `[],"meta":{"a":{"b":2}}`, true},
+			{"null where it is chosen, and another value", `{"keys":["args"],"args_keys":["a"]}`, `[{"a":null}]`, `[{"a":0}]`, false},
+			{"meta that is null and none", `{"keys":["meta"],"meta_keys":["a"]}`, `[],"meta":{"a":null}`, `[],"meta":{}`, false},
 			{"forms of a number", `{"keys":["args"]}`, `[1.0,1e2,-0,0.10]`, `[1,100,0,1E-1]`, true},
 			{"numbers and their text", `{"keys":["args"]}`, `[1]`, `["1"]`, false},
 			{"null and nothing", `{"keys":["args"]}`, `[null]`, `[]`, false},
@@ -1214,6 +1253,9 @@ func TestUniquePoliciesByRule(t *testing.T) {
 			{"meta_keys", `{"keys":["meta"],"meta_keys":"a"}`, `[]`}, {"meta_keys", `{"keys":["meta"],"meta_keys":[7]}`, `[]`}, {"meta_keys", `{"keys":["meta"],"meta_keys":["a","a"]}`, `[]`},
 			{"args_keys", `{"keys":["args"],"args_keys":["a"]}`, `[{"b":1}]`}, {"args_keys", `{"keys":["args"],"args_keys":["a","A"]}`, `[{"a":1}]`}, {"args_keys", `{"keys":["args"],"args_keys":["a"]}`, `[]`},
 			{"args_keys", `{"keys":["args"],"args_keys":["a"]}`, `["a"]`}, {"args_keys", `{"keys":["args"],"args_keys":["a"]}`, `[["a"]]`}, {"args_keys", `{"keys":["args"],"args_keys":["a"]}`, `[1,{"a":1}]`},
+			{"args_keys", `{"keys":["args"],"args_keys":["a.b"]}`, `[{"a":{"b":1}}]`}, {"args_keys", `{"keys":["args"],"args_keys":["a/b"]}`, `[{"a":{"b":1}}]`}, {"args_keys", `{"keys":["args"],"args_keys":["b"]}`, `[{"a":{"b":1}}]`},
+			{"args_keys", `{"keys":["args"],"args_keys":["0"]}`, `[1]`}, {"args_keys", `{"keys":["args"],"args_keys":["a"]}`, `[{}]`}, {"args_keys", `{"keys":["args"],"args_keys":["a"]}`, `[{"A":1}]`}, {"args_keys", `{"keys":["args"],"args_keys":["a"]}`, `[null]`},
+			{"keys", `{"keys":["Queue"]}`, `[]`}, {"keys", `{"keys":["META"],"meta_keys":["a"]}`, `[]`}, {"keys", `{"keys":["args "]}`, `[]`},
 			{"args_keys", `{"keys":["args"],"args_keys":["a","a"]}`, `[{"a":1}]`}, {"args_keys", `{"keys":["args"],"args_keys":"a"}`, `[{"a":1}]`}, {"args_keys", `{"keys":["args"],"args_keys":[1]}`, `[{"1":1}]`},
 			{"period", `{"period":"1h"}`, `[]`}, {"period", `{"period":"P"}`, `[]`}, {"period", `{"period":"PT"}`, `[]`}, {"period", `{"period":"P1DT"}`, `[]`}, {"period", `{"period":"PT0S"}`, `[]`},
 			{"period", `{"period":"-PT1H"}`, `[]`}, {"period", `{"period":""}`, `[]`}, {"period", `{"period":"3600s"}`, `[]`}, {"period", `{"period":true}`, `[]`}, {"period", `{"period":-5}`, `[]`}, {"period", `{"period":0}`, `[]`},
@@ -1224,6 +1266,7 @@ func TestUniquePoliciesByRule(t *testing.T) {
 			for _, body := range []string{`{"type":"a.b","args":%s,"unique":%s}`, `{"type":"a.b","args":%s,"options":{"unique":%s}}`} {
 				d.invalid(fmt.Sprintf(body, tt.args, tt.policy), tt.field)
 			}
+			d.invalidBatch(fmt.Sprintf(`{"type":"a.b","args":%s,"unique":%s}`, tt.args, tt.policy), tt.field)
 		}
 		for i, policy := range []string{
 			`{}`, `{"keys":[]}`, `{"keys":["args","type","queue"]}`, `{"args_keys":null,"meta_keys":null,"period":null}`, `{"x_note":{"a":1}}`, `{"states":["cancelled"]}`, `{"period":"P1Y2M3W4DT5H6M7.5S"}`,
@@ -1252,12 +1295,18 @@ func TestSchemaOfUnique(t *testing.T) {
 		Type        string
 		Enum        []string
 		UniqueItems bool
+		MinItems    int
+		Pattern     string
 		Default     json.RawMessage
 		Items       struct{ Enum []string }
 	}
 	var schema struct {
 		Properties           map[string]property
 		AdditionalProperties bool `json:"additionalProperties"`
+		If                   struct {
+			Properties map[string]struct{ Contains struct{ Const string } }
+		}
+		Then struct{ Required []string }
 	}
 	if err := json.Unmarshal([]byte(example(t, "unique/13")), &schema); err != nil || len(schema.Properties) != 6 || schema.AdditionalProperties {
 		t.Fatalf("%v, %+v", err, schema)
@@ -1295,6 +1344,34 @@ func TestSchemaOfUnique(t *testing.T) {
 				d.invalid(push(`{"`+name+`":"`+strings.ToUpper(word)+`"}`), name)
 			}
 		}
+		// What must be there beside a dimension, and not be empty.
+		needy := schema.If.Properties["keys"].Contains.Const
+		if needy != "meta" || !slices.Equal(schema.Then.Required, []string{"meta_keys"}) || schema.Properties["meta_keys"].MinItems != 1 {
+			t.Fatalf("%+v", schema)
+		}
+		for _, names := range []string{``, `,"meta_keys":null`, `,"meta_keys":[]`} {
+			for _, keys := range []string{`"meta"`, `"type","meta"`, `"meta","args","queue"`} {
+				d.invalid(push(`{"keys":[`+keys+`]`+names+`}`), "meta_keys")
+			}
+		}
+		pattern := regexp.MustCompile(schema.Properties["period"].Pattern)
+		fine := 0
+		for _, s := range []string{"PT1H", "P1W", "P1Y2M3W4DT5H6M7.5S", "PT0.25S", "P2M", "P1DT12H", "PT36H", "PT1M", "P10Y", "PT000001S",
+			"pt1h", "PT1h", "P1H", "PT1D", "1H", "T1H", "PT1.5H", "P0.5D", "P-1D", "-P1D", "+P1D", "PT1H ", " PT1H", "P1D1M", "PT1,5S", "PT1S1H", "PT1H30", "3600", "", "\u0661"} {
+			body := push(`{"period":"` + s + `"}`)
+			if pattern.MatchString(s) {
+				fine++
+				d.created(body)
+			} else {
+				d.invalid(body, "period")
+			}
+		}
+		if fine != 10 {
+			t.Errorf("%d periods are fine by the pattern %s", fine, pattern)
+		}
+		for _, s := range []string{"P", "PT", "P1DT"} { // the pattern takes them, ISO 8601 does not (§7.2)
+			d.invalid(push(`{"period":"`+s+`"}`), "period")
+		}
 	})
 }
 
@@ -1307,6 +1384,24 @@ func TestUniqueManifest(t *testing.T) {
 		got, _ := capabilities["unique_jobs"].(object)
 		if mechanism, _ := got["mechanism"].(string); got["strength"] != want["strength"] || mechanism == "" {
 			t.Errorf("unique_jobs is %v", got)
+		}
+		for _, version := range []string{"", "1.0.0-rc.1", "1.0"} { // of which some read booleans there (contract C-15)
+			r, err := http.NewRequestWithContext(d.t.Context(), http.MethodGet, d.url+"/ojs/manifest", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if version != "" {
+				r.Header.Set("OJS-Version", version)
+			}
+			w, err := d.client.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := decode(t, readAll(t, w.Body))
+			declared, _ := m["uniqueness"].(object)
+			if m["unique_job_strength"] != want["strength"] || declared["strength"] != want["strength"] || declared["mechanism"] == nil || m["capabilities"].(object)["unique_jobs"] == nil {
+				t.Errorf("with the version %q the manifest says %v", version, m)
+			}
 		}
 	})
 }
@@ -1335,12 +1430,28 @@ func TestUniqueAfterMiddleware(t *testing.T) {
 func TestUniqueKeysAreNotLogged(t *testing.T) {
 	t.Parallel()
 	var logged bytes.Buffer
-	atDeskOf(t, sidecar.Options{Log: slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))}, func(d *desk, _ func(time.Duration)) {
-		for _, strategy := range []string{"reject", "ignore", "replace", "reject"} {
-			d.offer(write(t, unique("a.b", object{"on_conflict": strategy})))
+	o := sidecar.Options{Retention: briefly, Log: slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	atDeskOf(t, o, func(d *desk, _ func(time.Duration)) {
+		later := unique("a.b", object{"on_conflict": "replace_except_schedule"})
+		for _, o := range []object{
+			unique("a.b", object{}), unique("a.b", object{}), unique("a.b", object{"on_conflict": "ignore"}), unique("a.b", object{"on_conflict": "replace"}),
+			later, with(later, object{"delay": 3600}), later, with(later, object{"args": []any{2}}),
+		} {
+			d.offer(write(t, o)) // created, rejected, ignored, replaced, and rewritten
+			d.ask(200, "POST", "/ojs/v1/unique/explain", write(t, o))
+		}
+		if r := d.offer(write(t, later)); r.body["replaced"] != true {
+			t.Fatalf("%+v", r)
 		}
 		body := write(t, unique("a.b", object{}))
-		key := d.refused(body, d.info(d.ask(200, "GET", "/ojs/v1/jobs?state=available", "")["jobs"].([]any)[0].(object)["id"]))
+		key := d.refused(body, d.info(d.ask(200, "GET", "/ojs/v1/jobs?state=scheduled", "")["jobs"].([]any)[0].(object)["id"]))
+		d.ask(409, "POST", "/ojs/v1/jobs/batch", `{"jobs":[{"type":"c.d","args":[]},`+body+`]}`)
+		d.ask(200, "GET", "/ojs/v1/unique-jobs", "")
+		d.ask(201, "POST", "/ojs/v1/cron", `{"name":"n","expression":"* * * * *","overlap_policy":"allow","job_template":{"type":"a.b","args":[],"options":{"unique":{}}}}`)
+		d.pass(4 * time.Hour) // ticks are skipped, and jobs pruned
+		if !strings.Contains(logged.String(), "level=DEBUG") {
+			t.Error("nothing is logged")
+		}
 		for line := range strings.Lines(logged.String()) {
 			if strings.Contains(line, key) && !strings.Contains(line, "level=DEBUG") {
 				t.Errorf("logged %s", line)
@@ -1351,8 +1462,10 @@ func TestUniqueKeysAreNotLogged(t *testing.T) {
 			d.ask(200, "DELETE", "/ojs/v1/unique-jobs/"+key, "")
 		}
 		d.ask(404, "DELETE", "/ojs/v1/unique-jobs/"+key+"0", "")
-		if strings.Contains(logged.String(), key) {
-			t.Errorf("a release logs %s", logged.String())
+		for line := range strings.Lines(logged.String()) {
+			if strings.Contains(line, key) && !strings.Contains(line, "level=DEBUG") {
+				t.Errorf("a release logs %s", line)
+			}
 		}
 	})
 }
