@@ -322,6 +322,8 @@ func dedupRelease(k *kit) {
 		k.releases("k", false)
 		k.unowned("after its release", queue, "k")
 		k.stands(k.read(first.ID), job.Available)
+		k.shows(first, "deduplication", raw)
+		k.shows(k.read(first.ID), "deduplication", "")
 		second := k.fresh("after its release", dedup(raw))
 		k.met("the new owner", job.Deduplicated, second.ID, dedup(raw))
 		k.complete()
