@@ -13,7 +13,7 @@ import (
 // badUnique breaks one rule of contract §2.5 each.
 var badUnique = []string{
 	`[]`, `"type"`, `null`, `1`, `true`,
-	`{"keys":["argz"]}`, `{"keys":["type","Args"]}`, `{"keys":["Type"]}`, `{"keys":["QUEUE"]}`, `{"keys":["Meta"],"meta_keys":["a"]}`, `{"keys":["args",""]}`, `{"keys":["args","args"]}`, `{"keys":["type","type"]}`,
+	`{"keys":["argz"]}`, `{"keys":["type","Args"]}`, `{"keys":["Type"]}`, `{"keys":["TYPE"]}`, `{"keys":["Queue"]}`, `{"keys":["QUEUE"]}`, `{"keys":["ARGS"]}`, `{"keys":["Meta"],"meta_keys":["a"]}`, `{"keys":["args",""]}`, `{"keys":["args","args"]}`, `{"keys":["type","type"]}`,
 	`{"keys":"type"}`, `{"keys":{}}`, `{"keys":[1]}`, `{"keys":["type",null]}`, `{"keys":[["type"]]}`, `{"keys":false}`,
 	`{"keys":["meta"]}`, `{"keys":["meta"],"meta_keys":null}`, `{"keys":["meta"],"meta_keys":[]}`, `{"keys":["meta"],"args_keys":["a"]}`,
 	`{"key":["type","meta"]}`,

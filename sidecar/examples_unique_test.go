@@ -986,6 +986,59 @@ func TestUniqueRules(t *testing.T) {
 			d.pass(time.Millisecond)
 			d.created(write(t, o))
 		},
+		"a promotion does not move the window": func(t *testing.T, d *desk) {
+			o := unique("a.b", object{"period": "PT1H"})
+			j := d.created(write(t, with(o, object{"delay": 30 * 60})))
+			d.pass(time.Hour - time.Millisecond)
+			d.is("promoted", j, "available")
+			d.refused(write(t, o), j)
+			d.pass(time.Millisecond)
+			d.created(write(t, o))
+		},
+		"an activation does not move the window": func(t *testing.T, d *desk) {
+			o := unique("a.b", object{"period": "PT1H"})
+			j := d.created(write(t, with(o, object{"pending": true})))
+			d.pass(30 * time.Minute)
+			d.ask(200, "POST", "/ojs/v1/jobs/"+j["id"].(string)+"/activate", "")
+			d.pass(30*time.Minute - time.Millisecond)
+			d.refused(write(t, o), j)
+			d.pass(time.Millisecond)
+			d.created(write(t, o))
+		},
+		"an end does not move the window, nor does a revival": func(t *testing.T, d *desk) {
+			o := unique("a.b", object{"period": "PT1H", "states": states})
+			j := d.created(write(t, o))
+			d.pass(20 * time.Minute)
+			d.nack(d.take(j), object{"code": "DEAD_LETTER", "message": "no"})
+			d.pass(20 * time.Minute)
+			d.refused(write(t, o), j)
+			d.ask(200, "POST", "/ojs/v1/dead-letter/"+j["id"].(string)+"/retry", "")
+			d.pass(20*time.Minute - time.Millisecond)
+			d.is("revived", j, "available")
+			d.refused(write(t, o), j)
+			d.pass(time.Millisecond)
+			d.created(write(t, o))
+		},
+		"an end on its own does not move the window": func(t *testing.T, d *desk) {
+			for _, state := range []string{"completed", "cancelled", "discarded"} {
+				o := unique("in."+state, object{"period": "PT1H", "states": states})
+				j := d.created(write(t, o))
+				d.pass(30 * time.Minute)
+				switch d.take(j); state {
+				case "completed":
+					d.ack(j)
+				case "cancelled":
+					d.cancel(j)
+				default:
+					d.nack(j, object{"code": "DISCARD", "message": "no"})
+				}
+				d.pass(30*time.Minute - time.Millisecond)
+				d.is("ended", j, state)
+				d.refused(write(t, o), j)
+				d.pass(time.Millisecond)
+				d.created(write(t, o))
+			}
+		},
 		"a rewritten job does not move the window": func(t *testing.T, d *desk) {
 			o := with(unique("a.b", object{"period": "PT1H", "on_conflict": "replace_except_schedule"}), object{"delay": 24 * 60 * 60})
 			j := d.created(write(t, o))
@@ -1213,6 +1266,7 @@ func TestUniqueFingerprints(t *testing.T) {
 			{"key of args", `{"key":["id"]}`, `[{"id":1,"b":1}]`, `[{"id":1,"b":2}]`, true},
 			{"key of args", `{"key":["id"]}`, `[{"id":1}]`, `[{"id":2}]`, false},
 			{"key of args, lenient", `{"key":["id","none"]}`, `[{"id":1,"b":1}]`, `[{"id":1,"b":2}]`, true},
+			{"key of args, null is a value", `{"key":["id","none"]}`, `[{"id":1}]`, `[{"id":1,"none":null}]`, false},
 			{"key as text", `{"key":"mine"}`, `[1]`, `[2],"queue":"b"`, true},
 		} {
 			push := func(args string) string {

@@ -250,6 +250,7 @@ func dedupCustomID(k *kit) {
 	k.fresh("as long as may be", custom(strings.Repeat("é", job.MaxCustomID)))
 	k.fresh("in another queue", both(custom("order-17"), func(e *job.Envelope) { e.Queue = "zoo" }))
 	k.fresh("another custom id", custom("order-18"))
+	k.fresh("the same in another case", custom("Order-17"))
 	for _, bad := range []string{string(make([]byte, 256)), "\xff"} {
 		_, err := k.enqueue(custom(bad))
 		k.is("a bad custom id", err, job.Invalid)

@@ -14,6 +14,7 @@ var overlapping = []verdict{
 	{"a worker is told by its heartbeat that a newer run cancelled its job", overlapCancelActive},
 	{"a template whose unique policy or deduplication meets a job makes no second job, and is never stuck", overlapUnique},
 	{"a unique policy does not stand in the way of cancel_previous", overlapUniqueCancel},
+	{"a template's replace cancels the run before, and one that is rewritten is no second run", overlapUniqueReplace},
 }
 
 // holdLong takes the next job for longer than any case lasts, if it may take so
@@ -216,5 +217,37 @@ func overlapUniqueCancel(k *kit) {
 	jobs := k.ticked("a twin that is cancelled", at(0, 31), at(0, 32))
 	if len(jobs) == 2 && (jobs[0].State != job.Cancelled || jobs[1].State != job.Available) {
 		k.t.Errorf("they are %s and %s", jobs[0].State, jobs[1].State)
+	}
+}
+
+func overlapUniqueReplace(k *kit) {
+	for _, p := range cronPlaces {
+		for _, conflict := range []string{"replace", "replace_except_schedule"} {
+			policy := `{"unique":{"on_conflict":"` + conflict + `"},` + p.template[1:]
+			k.put(several(minutely, allowing, func(s *job.CronSpec) { s.Template = cronTemplate(policy) }))
+			before := k.total()
+			k.pass(time.Minute)
+			first := k.latest()
+			p.do(k)
+			k.stands(k.read(first.ID), p.state)
+			k.pass(time.Minute)
+			next := k.latest()
+			if conflict == "replace_except_schedule" && p.state == job.Scheduled {
+				if next.ID != first.ID || k.total() != before+1 || next.RewrittenAt.IsZero() {
+					k.t.Errorf("%s: %d jobs after %d, the last\n%s", conflict, k.total(), before, text(next))
+				}
+				if runs := k.runs("nightly", 2); runs[0].Skipped != job.SkippedDuplicate || runs[0].Job != nil {
+					k.t.Errorf("%s: %+v", conflict, runs[0])
+				}
+			} else {
+				first.State = p.state
+				k.gone(conflict, []*job.Job{first})
+				if next.ID == first.ID || next.State.Terminal() || k.total() != before+2 || k.cron("nightly").RunCount != 2 {
+					k.t.Errorf("%s, %s: %d jobs after %d, the last\n%s", conflict, p.state, k.total(), before, text(next))
+				}
+			}
+			k.drop("nightly")
+			k.clear(next)
+		}
 	}
 }
