@@ -1309,6 +1309,7 @@ func TestUniquePoliciesByRule(t *testing.T) {
 			{"args_keys", `{"keys":["args"],"args_keys":["a"]}`, `["a"]`}, {"args_keys", `{"keys":["args"],"args_keys":["a"]}`, `[["a"]]`}, {"args_keys", `{"keys":["args"],"args_keys":["a"]}`, `[1,{"a":1}]`},
 			{"args_keys", `{"keys":["args"],"args_keys":["a.b"]}`, `[{"a":{"b":1}}]`}, {"args_keys", `{"keys":["args"],"args_keys":["a/b"]}`, `[{"a":{"b":1}}]`}, {"args_keys", `{"keys":["args"],"args_keys":["b"]}`, `[{"a":{"b":1}}]`},
 			{"args_keys", `{"keys":["args"],"args_keys":["0"]}`, `[1]`}, {"args_keys", `{"keys":["args"],"args_keys":["a"]}`, `[{}]`}, {"args_keys", `{"keys":["args"],"args_keys":["a"]}`, `[{"A":1}]`}, {"args_keys", `{"keys":["args"],"args_keys":["a"]}`, `[null]`},
+			{"args_keys", `{"args_keys":["a"],"on_conflict":"ignore"}`, `[{"a":1}]`}, {"args_keys", `{"keys":["queue"],"args_keys":["a"]}`, `[{"a":1}]`}, {"meta_keys", `{"keys":["args"],"meta_keys":["a"]}`, `[]`},
 			{"keys", `{"keys":["Queue"]}`, `[]`}, {"keys", `{"keys":["META"],"meta_keys":["a"]}`, `[]`}, {"keys", `{"keys":["args "]}`, `[]`},
 			{"args_keys", `{"keys":["args"],"args_keys":["a","a"]}`, `[{"a":1}]`}, {"args_keys", `{"keys":["args"],"args_keys":"a"}`, `[{"a":1}]`}, {"args_keys", `{"keys":["args"],"args_keys":[1]}`, `[{"1":1}]`},
 			{"period", `{"period":"1h"}`, `[]`}, {"period", `{"period":"P"}`, `[]`}, {"period", `{"period":"PT"}`, `[]`}, {"period", `{"period":"P1DT"}`, `[]`}, {"period", `{"period":"PT0S"}`, `[]`},
