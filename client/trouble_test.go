@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -38,6 +39,81 @@ func TestWorkerRepeatsAnAckUntilTheServerIsBack(t *testing.T) {
 		}
 		if b := f.beaten()[2]; len(b.Jobs) != 1 {
 			t.Error("the claim was not beaten for while its ack was not heard")
+		}
+	})
+}
+
+// An outcome is sent again whatever its verb, and however a server says that it
+// cannot take it now, for the length of a reservation and a minute: then the
+// slot is free for another job.
+func TestWorkerGivesUpAnOutcomeThatNobodyTakes(t *testing.T) {
+	t.Parallel()
+	for _, verb := range []string{"ack", "fail"} {
+		for name, kind := range map[string]job.Kind{"unavailable": job.Unavailable, "internal": job.Internal} {
+			t.Run(verb+" "+name, func(t *testing.T) {
+				t.Parallel()
+				var last time.Duration
+				first := newJob(1, "a.b")
+				begin := func() *fake {
+					f := newFake(first, newJob(2, "a.b"))
+					f.onWord = func(w word) error {
+						if w.verb != verb {
+							t.Errorf("said %s, want %s", w.verb, verb)
+						}
+						if w.claim.ID == first.ID {
+							last = time.Since(f.began)
+							return job.Errorf(kind, "no")
+						}
+						return nil
+					}
+					return f
+				}
+				handle := func(w *client.Worker) {
+					w.HandleFunc("a.b", func(context.Context, *job.Job) error {
+						if verb == "fail" {
+							return refusedError{}
+						}
+						return nil
+					})
+				}
+				o := quietly()
+				o.Concurrency = 1
+				bubble(t, begin, o, handle, func(f *fake, _ *running) {
+					later(2 * time.Minute)
+					if last < 85*time.Second || last > 95*time.Second {
+						t.Errorf("the last try was after %s, want one at the end of 30 s and a minute", last)
+					}
+					if got := f.said(); len(got) != 1 || got[0].claim.ID == first.ID {
+						t.Errorf("said %+v, want a word on the second job", got)
+					}
+				})
+			})
+		}
+	}
+}
+
+// An ACK whose answer was lost is refused when it is sent again: the job has
+// ended, and nothing more is said of it.
+func TestWorkerSaysNothingMoreAfterALostAnswer(t *testing.T) {
+	t.Parallel()
+	var said []string
+	begin := func() *fake {
+		f := newFake(newJob(1, "a.b"))
+		f.onWord = func(w word) error {
+			if said = append(said, w.verb+" "+w.claim.Token); len(said) == 1 {
+				return job.Errorf(job.Unavailable, "the connection broke")
+			}
+			return job.Errorf(job.Conflict, "it is completed")
+		}
+		return f
+	}
+	handle := func(w *client.Worker) {
+		w.HandleFunc("a.b", func(context.Context, *job.Job) error { return nil })
+	}
+	bubble(t, begin, quietly(), handle, func(*fake, *running) {
+		later(time.Minute)
+		if want := []string{"ack t1", "ack t1"}; !slices.Equal(said, want) {
+			t.Errorf("said %q, want %q", said, want)
 		}
 	})
 }
@@ -146,14 +222,77 @@ func (h *hasty) Fetch(context.Context, job.FetchRequest) ([]*job.Job, error) {
 
 func TestWorkerStopsWhenItsFetchIsRefused(t *testing.T) {
 	t.Parallel()
-	begin := func() *fake {
-		f := newFake()
-		f.onFetch = func(job.FetchRequest) error { return job.Errorf(job.Invalid, "queue must be …") }
-		return f
+	for _, kind := range []job.Kind{job.Malformed, job.Invalid, job.NotFound, job.NotAllowed, job.Forbidden, job.Unsupported} {
+		begin := func() *fake {
+			f := newFake()
+			f.onFetch = func(job.FetchRequest) error { return job.Errorf(kind, "queue must be …") }
+			return f
+		}
+		bubble(t, begin, quietly(), func(*client.Worker) {}, func(f *fake, r *running) {
+			if err := r.wait(); job.KindOf(err) != kind || len(f.asked()) != 1 {
+				t.Errorf("kind %v: asked %d times, got %v, want the refusal", kind, len(f.asked()), err)
+			}
+		})
 	}
-	bubble(t, begin, quietly(), func(*client.Worker) {}, func(_ *fake, r *running) {
-		if err := r.wait(); job.KindOf(err) != job.Invalid {
-			t.Errorf("got %v, want the refusal", err)
+}
+
+// Trouble of the server ends no worker, and each new trouble begins with a short pause.
+func TestWorkerFetchesAgainAfterTrouble(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []job.Kind{job.Unavailable, job.Internal, job.Conflict, job.TooLarge} {
+		begin := func() *fake {
+			f := newFake()
+			f.onFetch = func(job.FetchRequest) error {
+				if at := time.Since(f.began); at < time.Minute || len(f.asked())%2 == 0 {
+					return job.Errorf(kind, "not now")
+				}
+				return nil
+			}
+			return f
+		}
+		handle := func(w *client.Worker) {
+			w.HandleFunc("a.b", func(context.Context, *job.Job) error { return nil })
+		}
+		bubble(t, begin, quietly(), handle, func(f *fake, _ *running) {
+			later(5 * time.Minute)
+			if n := len(f.asked()); n < 30 || n > 80 {
+				t.Errorf("kind %v: asked %d times", kind, n)
+			}
+			for range 5 {
+				before := len(f.said())
+				f.add(newJob(1, "a.b"))
+				later(200 * time.Millisecond)
+				if len(f.said()) != before+1 {
+					t.Errorf("kind %v: a job waited at %s, long after the trouble", kind, time.Since(f.began))
+				}
+			}
+		})
+	}
+}
+
+// generous is a server that gives more jobs than it was asked for.
+type generous struct{ *fake }
+
+func (g *generous) Fetch(ctx context.Context, r job.FetchRequest) ([]*job.Job, error) {
+	r.Count += 2
+	return g.fake.Fetch(ctx, r)
+}
+
+func TestWorkerGivesBackWhatItDidNotAskFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &generous{fake: newFake(newJob(1, "a.b"), newJob(2, "a.b"), newJob(3, "a.b"))}
+		o := quietly()
+		o.Concurrency = 1
+		w := client.NewWorker(f, o)
+		w.HandleFunc("a.b", takes(time.Second))
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		if err := w.Run(ctx); err != nil {
+			t.Error(err)
+		}
+		if got := verbs(f.said()); got != "requeue requeue ack " {
+			t.Errorf("got %q, want two given back at once", got)
 		}
 	})
 }
@@ -192,6 +331,27 @@ func TestWorkerLimitsAHandlerToTheJobsTimeout(t *testing.T) {
 		later(4 * time.Second)
 		got := f.said()
 		if len(got) != 1 || got[0].at != 3*time.Second || got[0].failure.Type != "timeout" || got[0].failure.Code != "timeout" {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
+// A deadline of the handler's own is no timeout of the job.
+func TestWorkerTellsTheJobsTimeoutFromOthers(t *testing.T) {
+	t.Parallel()
+	j := newJob(1, "a.b")
+	j.Timeout = 30 * time.Second
+	handle := func(w *client.Worker) {
+		w.HandleFunc("a.b", func(ctx context.Context, _ *job.Job) error {
+			ctx, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			<-ctx.Done()
+			return ctx.Err()
+		})
+	}
+	bubble(t, func() *fake { return newFake(j) }, quietly(), handle, func(f *fake, _ *running) {
+		later(2 * time.Second)
+		if got := f.said(); len(got) != 1 || got[0].failure.Type != "context.deadlineExceededError" || got[0].failure.Code != "handler_error" {
 			t.Errorf("got %+v", got)
 		}
 	})

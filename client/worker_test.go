@@ -166,6 +166,24 @@ func TestWorkerAsksForAsManyJobsAsThereAreFreeSlots(t *testing.T) {
 	})
 }
 
+func TestWorkerWithNothingSet(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		o    client.WorkerOptions
+		want job.FetchRequest
+	}{
+		"nothing": {quietly(), job.FetchRequest{Queues: []string{"default"}, Count: 10, Worker: "w1", Visibility: 30 * time.Second, Wait: 20 * time.Second}},
+		"more than a server takes": {client.WorkerOptions{ID: "w1", Logger: quietly().Logger, Concurrency: 250, Wait: time.Minute, Visibility: time.Minute, Queues: []string{"q"}},
+			job.FetchRequest{Queues: []string{"q"}, Count: 100, Worker: "w1", Visibility: time.Minute, Wait: 20 * time.Second}},
+	} {
+		bubble(t, func() *fake { return newFake() }, tt.o, func(*client.Worker) {}, func(f *fake, _ *running) {
+			if got := f.asked()[0]; !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("%s: got %+v, want %+v", name, got, tt.want)
+			}
+		})
+	}
+}
+
 func TestWorkerRefusesMistakesInTheProgram(t *testing.T) {
 	t.Parallel()
 	w := client.NewWorker(newFake(), quietly())
