@@ -304,13 +304,17 @@ func withoutRun(meta json.RawMessage) json.RawMessage {
 	return meta
 }
 
-// After makes the envelope of a run wait, pending, for the end of another.
-func (e *Envelope) After(previous ID) {
+// After makes the envelope of a run that is made at now wait, pending, for the end
+// of another.
+func (e *Envelope) After(previous ID, now time.Time) {
 	e.Hold = true
 	o := newObject(make([]byte, 0, len(e.Meta)+64))
 	o.str("cron_after", string(previous))
-	if memberOf(e.Meta, "cron_after") != nil {
-		e.Meta = without(e.Meta, "cron_after")
+	o.time("cron_triggered_at", now)
+	for _, name := range []string{"cron_after", "cron_triggered_at"} {
+		if memberOf(e.Meta, name) != nil {
+			e.Meta = without(e.Meta, name)
+		}
 	}
 	o.splice(e.Meta)
 	e.Meta = o.close()
@@ -325,8 +329,15 @@ func (j *Job) WaitsFor() ID {
 	return j.ranAfter()
 }
 
-// ranAfter is the job that a run of a schedule had to wait for.
-func (j *Job) ranAfter() ID { return ID(detail(j.Meta, "cron_after")) }
+// ranAfter is the job that a run of a schedule had to wait for. Meta that a client
+// has written, or copied from a run, says nothing (ojs-core.md §14): only a run was
+// made at the instant that its meta names.
+func (j *Job) ranAfter() ID {
+	if detail(j.Meta, "cron_triggered_at") != FormatTime(j.CreatedAt) {
+		return ""
+	}
+	return ID(detail(j.Meta, "cron_after"))
+}
 
 // Passed is the job that a run has to wait for although the one that it waited
 // for has ended: a run that ended before it ever began has waited itself. It is

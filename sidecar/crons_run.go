@@ -101,7 +101,7 @@ func (s *Sidecar) overlap(tx job.Tx, c *job.Cron, r *run, env *job.Envelope, pre
 		r.stopped = previous
 		return tx.UpdateJob(previous)
 	case job.OverlapEnqueue:
-		env.After(previous.ID)
+		env.After(previous.ID, now)
 		r.waits = previous.ID
 		return nil
 	}
@@ -152,7 +152,7 @@ func (s *Sidecar) release(ctx context.Context, now time.Time) error {
 			}
 			if other != "" {
 				if still[id] = other; other != j.WaitsFor() { // the one in between may be removed before it ends
-					j.After(other)
+					j.After(other, j.CreatedAt)
 					if err := tx.RewriteJob(j); err != nil {
 						return err
 					}

@@ -16,6 +16,7 @@ var chaining = []verdict{
 	{"waiting runs go on after a restart, and after their schedule is deleted or changed", enqueueSurvives},
 	{"no waiting run is lost over a restart, whatever came after it", enqueueBehind},
 	{"a run that may start late keeps the delay of its template", enqueueDelayed},
+	{"a pending job whose meta is that of a waiting run waits until it is activated", enqueueByMeta},
 }
 
 // queueing is a schedule each minute whose runs wait for one another.
@@ -197,4 +198,27 @@ func enqueueDelayed(k *kit) {
 	k.stands(k.read(jobs[1].ID), job.Scheduled)
 	k.pass(11 * time.Minute)
 	k.stands(k.read(jobs[1].ID), job.Available)
+}
+
+// enqueueByMeta: pending jobs that clients make stay pending, whatever their meta says.
+func enqueueByMeta(k *kit) {
+	first, second := k.pair(`{"queue":"mail"}`)
+	var held []*job.Job
+	for _, meta := range []string{string(second.Meta), `{"cron_name":"nightly","cron_after":"` + string(first.ID) + `"}`,
+		`{"cron_after":"01970000-0000-7000-8000-00000000beef","cron_triggered_at":""}`} {
+		k.pass(time.Second)
+		held = append(held, k.push(func(e *job.Envelope) { e.Hold, e.Meta = true, json.RawMessage(meta) }))
+	}
+	k.ack(first, "")
+	k.pass(2 * time.Second)
+	k.stands(k.read(second.ID), job.Available)
+	k.begin(at(2, 0))
+	k.pass(time.Minute)
+	for _, j := range held {
+		k.stands(k.read(j.ID), job.Pending)
+	}
+	if _, err := k.s.Activate(k.ctx(), held[0].ID); err != nil {
+		k.t.Error(err)
+	}
+	k.stands(k.read(held[0].ID), job.Available)
 }
