@@ -2,6 +2,7 @@ package servicetest
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -11,6 +12,8 @@ var clocking = []verdict{
 	{"after three days away one tick is made up for, then the series goes on", awayDays},
 	{"after 30 hours away a daily schedule makes up for its newest tick", awayDaily},
 	{"a tick older than a day is not made up for", awayWeekly},
+	{"a tick is made up for until it is a day old", awayADay},
+	{"a tick that was made up for says how late it is", awayLate},
 	{"a schedule that missed nothing makes up for nothing", awayNothing},
 	{"a server that was stopped makes up for one tick, as one that was away", awaySuspended},
 	{"many schedules make up for one tick each", awayMany},
@@ -87,6 +90,55 @@ func awayWeekly(k *kit) {
 	if c.RunCount != 0 || !c.LastRunAt.IsZero() {
 		k.t.Errorf("back it is\n%s", looks(c))
 	}
+}
+
+func awayADay(k *kit) {
+	for name, tt := range map[string]struct {
+		away time.Duration
+		want string
+	}{
+		"younger": {days - time.Minute, job.CronTriggered}, "just": {days, job.CronTriggered}, "older": {days + time.Minute, job.CronMissed},
+	} {
+		tick := k.put(func(s *job.CronSpec) { s.Name, s.Expression = name, "0 1 * * 1" }).NextRunAt
+		k.begin(tick.Add(tt.away))
+		k.pass(2 * time.Second)
+		var told []string
+		for _, e := range k.cronTold() {
+			if member(k.t, e.Data, "cron_name") == `"`+name+`"` {
+				told = append(told, e.Type)
+			}
+		}
+		if !slices.Equal(told, []string{tt.want}) {
+			k.t.Errorf("%s after its tick: told is %q, want %s", tt.away, told, tt.want)
+		}
+		made := 0
+		for _, j := range k.all() {
+			if member(k.t, j.Meta, "cron_name") == `"`+name+`"` {
+				made++
+			}
+		}
+		if want := map[string]int{job.CronTriggered: 1}[tt.want]; made != want || k.cron(name).RunCount != int64(want) {
+			k.t.Errorf("%s after its tick there are %d jobs, want %d", tt.away, made, want)
+		}
+		k.drop(name)
+	}
+}
+
+func awayLate(k *kit) {
+	k.put(allowing)
+	k.reach(at(1, 1))
+	k.begin(at(4, 20))
+	k.pass(2 * time.Second)
+	for _, e := range k.cronTold() {
+		if e.Type == job.CronTriggered {
+			want := ""
+			if e.Time.After(at(2, 0)) {
+				want = fmt.Sprint(e.Time.Sub(at(4, 0)).Milliseconds())
+			}
+			k.expect(e.Data, "late_ms", want)
+		}
+	}
+	k.says("in all", "triggered", "missed", "triggered")
 }
 
 func awayNothing(k *kit) {
