@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -142,6 +143,12 @@ func cronStored(k *kit) {
 	plain := k.put(nil)
 	if plain.Overlap != job.OverlapSkip || plain.Timezone != "" && plain.Timezone != "UTC" {
 		k.t.Errorf("with nothing chosen it is\n%s", looks(plain))
+	}
+	for _, name := range []string{"0", "a", "9.-", strings.Repeat("a.-0", 63) + "end"} { // the last has 255 characters
+		k.put(func(s *job.CronSpec) { s.Name = name })
+		if c := k.cron(name); c.Name != name {
+			k.t.Errorf("%s is stored as %s", name, c.Name)
+		}
 	}
 	if q := k.put(func(s *job.CronSpec) { s.Name, s.Overlap = "q", "queue" }); q.Overlap != job.OverlapEnqueue {
 		k.t.Errorf("queue is stored as %q", q.Overlap)

@@ -103,8 +103,23 @@ func TestPutCronReachesTheService(t *testing.T) {
 func TestPutCronIfNotThere(t *testing.T) {
 	for name, want := range map[string]int{"nothing": 201, "mail": 409, "busy": 503} {
 		body := `{"name":"` + name + `","cron":"@daily","type":"a.b"}`
-		if w := serve(New(world(), quiet()), "POST", "/ojs/v1/crons?if_not_exists=true", body); w.Code != want {
-			t.Errorf("%s: got %d, want %d", name, w.Code, want)
+		for _, path := range []string{"/ojs/v1/cron", "/ojs/v1/crons"} {
+			if w := serve(New(world(), quiet()), "POST", path+"?if_not_exists=true", body); w.Code != want {
+				t.Errorf("%s: got %d, want %d", name, w.Code, want)
+			}
+			f := world()
+			kept := true
+			f.putCron = func(_ context.Context, s job.CronSpec) (*job.Cron, bool, error) {
+				kept = false
+				return &job.Cron{CronSpec: s}, name == "nothing", nil
+			}
+			w := serve(New(f, quiet()), "POST", path, body, "If-None-Match", " * ")
+			if w.Code != want || kept != (want != 201) || want == 409 && failureOf(t, w.Body).Code != "duplicate" {
+				t.Errorf("%s with If-None-Match: got %d, kept %t: %s", name, w.Code, kept, w.Body)
+			}
+			if w := serve(New(f, quiet()), "POST", path+"?if_not_exists=false", body, "If-None-Match", "*"); w.Code >= 300 {
+				t.Errorf("%s: the parameter says that it may be there, got %d", name, w.Code)
+			}
 		}
 	}
 }
