@@ -222,7 +222,14 @@ func cronEvery(k *kit) {
 	k.begin(at(3, 0)) // away while 01:22, 01:47, 02:12 and 02:37 passed
 	k.pass(time.Minute)
 	k.next("after a while away", k.cron("nightly"), at(3, 2))
-	k.next("with another period", k.put(func(s *job.CronSpec) { s.Expression = "@every 1h" }), at(4, 1))
+	k.change("nightly", job.CronPatch{Enabled: ptr(false)})
+	k.reach(at(3, 5))
+	k.next("resumed", k.change("nightly", job.CronPatch{Enabled: ptr(true)}), at(3, 27))
+	k.begin(at(3, 10))
+	k.next("after a restart between two runs", k.cron("nightly"), at(3, 27))
+	k.next("with another template", k.change("nightly", job.CronPatch{Template: json.RawMessage(`{"args":[2]}`)}), at(3, 27))
+	k.next("with another period", k.put(func(s *job.CronSpec) { s.Expression = "@every 1h" }), at(4, 10))
+	k.next("back at the first", k.put(func(s *job.CronSpec) { s.Expression = "@every 25m" }), at(3, 35))
 }
 
 func cronUpsert(k *kit) {

@@ -34,7 +34,7 @@ func cronTrigger(k *kit) {
 	k.expect(j.Meta, "cron_triggered_at", `"`+job.FormatTime(k.now())+`"`)
 	c := k.cron("nightly")
 	k.next("triggered", c, before.NextRunAt)
-	if c.RunCount != 1 || !c.UpdatedAt.Equal(before.UpdatedAt) {
+	if c.RunCount != 1 || !c.LastRunAt.Equal(k.now()) || !c.UpdatedAt.Equal(before.UpdatedAt) {
 		k.t.Errorf("triggered it is\n%s", looks(c))
 	}
 	if h := k.runs("nightly", 0); len(h) != 1 || h[0].JobID != j.ID || h[0].Job == nil {
