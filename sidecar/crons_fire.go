@@ -2,6 +2,7 @@ package sidecar
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -20,11 +21,15 @@ type Ticks interface {
 	Fire(ctx context.Context, ticks []job.Tick, live func(job.ID) (bool, error)) (skipped []string, err error)
 }
 
+// errStale is why a tick is not claimed: another server of the store has stepped
+// the schedule, changed it or removed it.
+var errStale = errors.New("it is not as it was when its tick was decided")
+
 // claimed saves what has become of a schedule, which claims its tick.
 func claimed(tx job.Tx, c *job.Cron, was time.Time) error {
 	ok, err := tx.StepCron(c, was)
 	if err == nil && !ok {
-		return job.Errorf(job.Internal, "the schedule %s is not as it was when its tick was decided", c.Name)
+		return job.Errorf(job.Internal, "the schedule %s: %w", c.Name, errStale)
 	}
 	return err
 }
@@ -107,6 +112,9 @@ func (s *Sidecar) settle(ctx context.Context, turns []turn, now time.Time) error
 		if job.KindOf(err) == job.Unavailable || ctx.Err() != nil {
 			return err
 		}
+		if errors.Is(err, errStale) {
+			err = s.reread(ctx, turns[0].e.cron.Name, now)
+		}
 		if err != nil {
 			s.log.Error("the tick of a schedule could not be stored and will be tried again", "cron", turns[0].e.cron.Name, "error", err)
 			turns[0].e.wake = now.Add(time.Minute)
@@ -114,6 +122,23 @@ func (s *Sidecar) settle(ctx context.Context, turns []turn, now time.Time) error
 		turns = turns[max(n, 1):]
 	}
 	return nil
+}
+
+// reread plans a schedule as it is stored now.
+func (s *Sidecar) reread(ctx context.Context, name string, now time.Time) error {
+	c, err := s.storedCron(ctx, name)
+	if job.KindOf(err) == job.NotFound {
+		s.crons.put(name, nil)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	spec, env, err := s.readCron(&c.CronSpec, now)
+	if err == nil {
+		s.crons.put(name, planned(c, spec, env, s.anchorOf(c)))
+	}
+	return err
 }
 
 // storeTurns stores the first of the turns in one transaction and says how many

@@ -208,9 +208,8 @@ func cronDeleted(k *kit) {
 }
 
 func cronTwoServers(k *kit) {
-	other, stop := k.time.start(k.time.now)
-	defer stop()
 	k.put(several(minutely, allowing))
+	other, stop := k.time.start(k.time.now) // both know the schedule now
 	var want []time.Time
 	for i := range 10 {
 		want = append(want, at(0, 31+i))
@@ -223,6 +222,13 @@ func cronTwoServers(k *kit) {
 			k.t.Errorf("the %s server: %v\n%s", name, err, looks(c))
 		}
 	}
+	k.change("nightly", job.CronPatch{Expression: ptr("*/2 * * * *")})
+	k.reach(at(0, 44).Add(5 * time.Second))
+	k.ticked("it was changed at one of them", append(want, at(0, 42), at(0, 44))...)
+	k.time.stop()
+	k.s, k.time.stop = other, stop
+	k.reach(at(0, 48).Add(5 * time.Second))
+	k.ticked("the first has ended", append(want, at(0, 42), at(0, 44), at(0, 46), at(0, 48))...)
 }
 
 // several makes several changes to a schedule.
