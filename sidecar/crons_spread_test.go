@@ -102,6 +102,36 @@ func TestOneStoredScheduleThatIsNotValid(t *testing.T) {
 	}
 }
 
+// What is stored as the next run may come of an older law of the zone, or of an
+// older version: a server that starts works it out again.
+func TestTheNextRunIsWorkedOutAtTheStart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Retention{})
+	w.cron("late", "* * * * *", job.OverlapAllow)
+	w.cron("early", "0 * * * *", job.OverlapAllow)
+	err := w.store.Update(t.Context(), func(tx job.Tx) error {
+		for name, next := range map[string]time.Time{"late": genesis.Add(time.Hour), "early": genesis.Add(time.Minute)} {
+			c, err := tx.Cron(name)
+			if err != nil {
+				return err
+			}
+			c.NextRunAt = next
+			if err := tx.PutCron(c); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.restart()
+	w.later(2*time.Minute + time.Second)
+	if late, early := w.schedule("late"), w.schedule("early"); late.RunCount != 2 || early.RunCount != 0 {
+		t.Errorf("they ran %d and %d times, want 2 and 0", late.RunCount, early.RunCount)
+	}
+}
+
 // A run that waits for the one before still does after a restart.
 func TestRunWaitsAcrossARestart(t *testing.T) {
 	t.Parallel()
