@@ -3,42 +3,29 @@ package job
 import (
 	"encoding/json"
 	"math"
-	"slices"
 	"strings"
 	"time"
 )
 
 // ParseRetry merges a supplied policy over the defaults and checks the result
 // (ojs-retry.md §8.1, §11). nil is the default policy. short also takes
-// durations such as "1s", which the examples of ojs-core.md §13 write. Two
-// spellings of one member are refused. Errors are BadRetry.
+// durations such as "1s", which the examples of ojs-core.md §13 write. Errors are
+// BadRetry, but for a member that is given twice, which is Invalid (contract §1.5).
 func ParseRetry(raw json.RawMessage, short bool) (RetryPolicy, error) {
-	return parseRetry(raw, short, true)
+	return mergeRetry(DefaultRetry(), raw, short, true)
 }
 
-// parseRetry is ParseRetry, which takes of several spellings the last if once is false.
-func parseRetry(raw json.RawMessage, short, once bool) (RetryPolicy, error) {
-	p := DefaultRetry()
+// mergeRetry is ParseRetry over another policy than the default. It takes of
+// several spellings the last if once is false.
+func mergeRetry(p RetryPolicy, raw json.RawMessage, short, once bool) (RetryPolicy, error) {
 	if raw == nil {
 		return p, nil
 	}
 	if raw[0] != '{' {
 		return p, invalid(BadRetry, "retry", "must be an object, got %s", kindOfJSON(raw))
 	}
-	var said [len(policyMembers)]string
-	err := Members(raw, func(name string, v json.RawMessage) error {
-		if i := policyMember(name); i >= 0 {
-			if once && said[i] != "" {
-				return invalid(BadRetry, "retry."+name, "is given beside retry.%s: one of them is enough", said[i])
-			}
-			said[i] = name
-		}
-		return p.set(name, v, short)
-	})
+	err := eachOfPolicy(raw, once, func(spelling, name string, v json.RawMessage) error { return p.set(spelling, name, v, short) })
 	if err != nil {
-		if KindOf(err) != BadRetry {
-			err = invalid(BadRetry, "retry", "%v", err)
-		}
 		return p, err
 	}
 	if p.MaxInterval < p.InitialInterval {
@@ -47,39 +34,57 @@ func parseRetry(raw json.RawMessage, short, once bool) (RetryPolicy, error) {
 	return p, nil
 }
 
-// policyMembers are the members of a policy that have several spellings (contract §2.4).
-var policyMembers = [...][]string{
-	{"max_attempts", "maxAttempts"},
-	{"initial_interval", "initialInterval", "initial_interval_ms", "base_delay_ms"},
-	{"max_interval", "maxInterval", "max_interval_ms"},
-	{"backoff_coefficient", "backoffCoefficient"},
-	{"non_retryable_errors", "nonRetryableErrors"},
-	{"on_exhaustion", "onExhaustion"},
-	{"backoff_strategy", "backoff_type", "strategy", "backoff"},
+// policyNames are the members of a policy by their spellings (contract §2.4).
+var policyNames = map[string]string{
+	"max_attempts": "max_attempts", "maxAttempts": "max_attempts",
+	"initial_interval": "initial_interval", "initialInterval": "initial_interval",
+	"initial_interval_ms": "initial_interval", "base_delay_ms": "initial_interval",
+	"max_interval": "max_interval", "maxInterval": "max_interval", "max_interval_ms": "max_interval",
+	"backoff_coefficient": "backoff_coefficient", "backoffCoefficient": "backoff_coefficient",
+	"jitter":               "jitter",
+	"non_retryable_errors": "non_retryable_errors", "nonRetryableErrors": "non_retryable_errors",
+	"on_exhaustion": "on_exhaustion", "onExhaustion": "on_exhaustion",
+	"backoff_strategy": "backoff_strategy", "backoff_type": "backoff_strategy",
+	"strategy": "backoff_strategy", "backoff": "backoff_strategy",
 }
 
-// policyMember is the index in policyMembers of a spelling, or -1.
-func policyMember(name string) int {
-	return slices.IndexFunc(policyMembers[:], func(spellings []string) bool { return slices.Contains(spellings, name) })
+// eachOfPolicy calls fn for the members of a policy, with the name that their
+// spelling means, empty for others. One that is given twice is refused, and, if
+// once, one in two spellings.
+func eachOfPolicy(raw json.RawMessage, once bool, fn func(spelling, name string, v json.RawMessage) error) error {
+	var room [8]string
+	said := room[:0]
+	return membersOf(raw, "retry", func(spelling string, v json.RawMessage) error {
+		name := policyNames[spelling]
+		if once && name != "" {
+			for _, s := range said {
+				if policyNames[s] == name {
+					return invalid(BadRetry, "retry."+spelling, "is given beside retry.%s: one of them is enough", s)
+				}
+			}
+			said = append(said, spelling)
+		}
+		return fn(spelling, name, v)
+	})
 }
 
 // set reads one member of a policy.
-func (p *RetryPolicy) set(name string, v json.RawMessage, short bool) (err error) {
-	field := "retry." + name
+func (p *RetryPolicy) set(spelling, name string, v json.RawMessage, short bool) (err error) {
+	field := "retry." + spelling
 	switch name {
-	case "max_attempts", "maxAttempts":
+	case "max_attempts":
 		n, ok := integer(v)
 		if !ok || n < 0 || n > math.MaxInt32 {
 			return invalid(BadRetry, "retry.max_attempts", "must be a non-negative integer, got %s", shown(v))
 		}
 		p.MaxAttempts = int(n)
-	case "initial_interval", "initialInterval", "initial_interval_ms", "base_delay_ms":
+	case "initial_interval":
 		if p.InitialInterval, err = interval(v, field, short); err == nil && p.InitialInterval <= 0 {
 			err = invalid(BadRetry, field, "must be greater than zero")
 		}
-	case "max_interval", "maxInterval", "max_interval_ms":
+	case "max_interval":
 		p.MaxInterval, err = interval(v, field, short)
-	case "backoff_coefficient", "backoffCoefficient":
+	case "backoff_coefficient":
 		var f float64
 		if json.Unmarshal(v, &f) != nil || string(v) == "null" || f < 1 {
 			return invalid(BadRetry, "retry.backoff_coefficient", "must be a number of 1.0 or more, got %s", shown(v))
@@ -89,14 +94,14 @@ func (p *RetryPolicy) set(name string, v json.RawMessage, short bool) (err error
 		if p.Jitter, err = boolean(v); err != nil {
 			return invalid(BadRetry, field, "must be true or false, got %s", shown(v))
 		}
-	case "non_retryable_errors", "nonRetryableErrors":
+	case "non_retryable_errors":
 		p.NonRetryableErrors, err = nonEmptyStrings(v, field)
-	case "on_exhaustion", "onExhaustion":
+	case "on_exhaustion":
 		return oneOf(v, field, &p.OnExhaustion, OnExhaustionDiscard, OnExhaustionDeadLetter)
-	case "backoff_strategy", "backoff_type", "strategy", "backoff":
+	case "backoff_strategy":
 		return oneOf(v, field, &p.Strategy, "none", "constant", "linear", "exponential", "polynomial")
 	default:
-		if !strings.HasPrefix(name, "x_") {
+		if !strings.HasPrefix(spelling, "x_") {
 			return invalid(BadRetry, field, "is not a member of a retry policy")
 		}
 	}

@@ -232,7 +232,7 @@ func TestBadPolicies(t *testing.T) {
 		`{"on_exhaustion":"explode"}`:         "retry.on_exhaustion",
 		`{"backoff_strategy":"magic"}`:        "retry.backoff_strategy",
 		`{"attempts":3}`:                      "retry.attempts",
-		`{"max_attempts":1,"max_attempts":2}`: "retry",
+		`{"max_attempts":1,"maxAttempts":20}`: "retry.maxAttempts",
 		`[]`:                                  "retry",
 	} {
 		_, err := ParseRetry(json.RawMessage(policy), false)

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -50,12 +51,11 @@ func (j *Job) releases() int {
 // a server that took several spellings of one member. Where it does not say
 // on_exhaustion, the server does.
 func (j *Job) policy() RetryPolicy {
-	p, err := parseRetry(j.Retry, true, false)
+	base := DefaultRetry()
+	base.OnExhaustion = cmp.Or(j.exhaustion(), base.OnExhaustion)
+	p, err := mergeRetry(base, j.Retry, true, false)
 	if err != nil {
-		p = DefaultRetry()
-	}
-	if end := j.exhaustion(); end != "" && !hasMember(j.Retry, "on_exhaustion") && !hasMember(j.Retry, "onExhaustion") {
-		p.OnExhaustion = end
+		return base
 	}
 	return p
 }

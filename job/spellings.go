@@ -176,11 +176,11 @@ func (p *parser) maxAttempts(n json.RawMessage, optional, policyOptional bool) e
 	o := newObject(nil)
 	o.raw("max_attempts", n)
 	if p.e.Retry != nil {
-		if err := Members(p.e.Retry, func(name string, v json.RawMessage) error {
-			if policyMember(name) == policyMember("max_attempts") {
+		if err := eachOfPolicy(p.e.Retry, true, func(spelling, name string, v json.RawMessage) error {
+			if name == "max_attempts" {
 				own = v
 			} else {
-				o.quoted(name, v)
+				o.quoted(spelling, v)
 			}
 			return nil
 		}); err != nil {

@@ -33,6 +33,10 @@ func TestSpellingsOfARequest(t *testing.T) {
 		{`"max_attempts":7,"retry":"x"`, `422 retry`},
 
 		{`"retry":{"max_attempts":1,"maxAttempts":1}`, `422 retry.maxAttempts`},
+		{`"max_attempts":1,"retry":{"max_attempts":1,"maxAttempts":1}`, `422 retry.maxAttempts`},
+		{`"max_attempts":7,"retry":{"maxAttempts":1,"max_attempts":2}`, `422 retry.max_attempts`},
+		{`"retry":{"max_attempts":1,"maxAttempts":2},"options":{"max_attempts":7}`, `422 retry.maxAttempts`},
+		{`"max_attempts":7,"options":{"retry":{"strategy":"none","backoff":"none"}}`, `422 retry.backoff`},
 		{`"retry":{"initial_interval":"PT1S","initial_interval_ms":1000}`, `422 retry.initial_interval_ms`},
 		{`"retry":{"base_delay_ms":1,"initialInterval":"PT1S"}`, `422 retry.initialInterval`},
 		{`"retry":{"max_interval":"PT9M","max_interval_ms":5}`, `422 retry.max_interval_ms`},
@@ -100,6 +104,30 @@ func TestSpellingsOfARequest(t *testing.T) {
 		}
 		if got != tt.want {
 			t.Errorf("%s: got %q (%v), want %q", tt.body, got, err, tt.want)
+		}
+	}
+}
+
+// A policy with two spellings of one member, or one that is given twice, has one
+// answer, whatever stands beside it (contract §1.5, §2.4).
+func TestAPolicyIsRefusedAlikeBesideMaxAttempts(t *testing.T) {
+	t.Parallel()
+	for policy, want := range map[string]string{
+		`{"max_attempts":1,"max_attempts":2}`:                   "400 retry.max_attempts is given twice",
+		`{"maxAttempts":7,"maxAttempts":7}`:                     "400 retry.maxAttempts is given twice",
+		`{"jitter":true,"jitter":true}`:                         "400 retry.jitter is given twice",
+		`{"x_a":1,"max_attempts":7,"x_a":2}`:                    "400 retry.x_a is given twice",
+		`{"max_attempts":7,"maxAttempts":7}`:                    "422 retry.maxAttempts is given beside retry.max_attempts: one of them is enough (validation.retry_policy_invalid)",
+		`{"backoff":"none","max_attempts":7,"strategy":"none"}`: "422 retry.strategy is given beside retry.backoff: one of them is enough (validation.retry_policy_invalid)",
+	} {
+		for _, body := range []string{
+			`"retry":%s`, `"max_attempts":7,"retry":%s`, `"max_attempts":3,"retry":%s`, `"retry":%s,"options":{"max_attempts":7}`,
+			`"options":{"retry":%s}`, `"options":{"max_attempts":7,"retry":%s}`, `"max_attempts":7,"options":{"retry_policy":%s}`,
+		} {
+			_, err := ParseEnvelope([]byte(`{"type":"a.b","args":[],` + fmt.Sprintf(body, policy) + `}`))
+			if got := fmt.Sprint(map[Kind]int{Invalid: 400, BadRetry: 422}[KindOf(err)], " ", err); got != want {
+				t.Errorf(body+": got %q, want %q", policy, got, want)
+			}
 		}
 	}
 }

@@ -86,21 +86,30 @@ func (p *UniquePolicy) agree() error {
 // except behind "x_".
 func closed(raw json.RawMessage, where, what string, names []string) (fields, error) {
 	given := make(fields, 0, 4)
-	var unknown error
-	err := Members(raw, func(name string, v json.RawMessage) error {
+	err := membersOf(raw, where, func(name string, v json.RawMessage) error {
 		if slices.Contains(names, name) {
 			given = append(given, field{name, v})
 		} else if !strings.HasPrefix(name, "x_") {
-			unknown = invalid(Invalid, where+shortened(name), "is not a member of %s, which has %s", what, strings.Join(names, ", "))
+			return invalid(Invalid, where+shortened(name), "is not a member of %s, which has %s", what, strings.Join(names, ", "))
 		}
-		return unknown
+		return nil
+	})
+	return given, err
+}
+
+// membersOf is Members of the object in a field, for the errors.
+func membersOf(raw json.RawMessage, where string, fn func(name string, v json.RawMessage) error) error {
+	var own error
+	err := Members(raw, func(name string, v json.RawMessage) error {
+		own = fn(name, v)
+		return own
 	})
 	var twice *Error
-	if unknown == nil && errors.As(err, &twice) {
+	if own == nil && errors.As(err, &twice) {
 		name, _ := twice.Details["field"].(string)
 		err = invalid(Invalid, where+shortened(name), "is given twice")
 	}
-	return given, err
+	return err
 }
 
 // shortened is a client's member name as an error names it.
