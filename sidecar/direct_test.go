@@ -1,7 +1,11 @@
 package sidecar
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -89,5 +93,81 @@ func TestTestDirectives(t *testing.T) {
 			t.Errorf("%s: %+v, %v", odd, r, err)
 		}
 		w.ack(held)
+	}
+}
+
+// What an operator says to workers is in the log, in one line each: what, to
+// whom and how many. What was refused is not.
+func TestDirectivesAreLogged(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	w := newWorld(t, Retention{})
+	w.log = slog.New(slog.NewTextHandler(&log, nil))
+	said := func(call string, want ...string) {
+		t.Helper()
+		if want == nil && log.Len() > 0 || want != nil && strings.Count(log.String(), "\n") != 1 {
+			t.Errorf("%s: it says %q", call, log.String())
+		}
+		for _, part := range want {
+			if !strings.Contains(log.String(), part) {
+				t.Errorf("%s: %q is not in %q", call, part, log.String())
+			}
+		}
+		log.Reset()
+	}
+	all := func(wish string) {
+		if _, err := w.DirectAll(t.Context(), wish); err != nil {
+			t.Error(err)
+		}
+	}
+	all(job.Resume)
+	said("nobody is there", "level=INFO", "directive=resume", "workers=0")
+	for _, id := range []string{"a", "b c", "\x1b[31m\n"} {
+		w.beat(id)
+	}
+	said("beats")
+	for id, shown := range map[string]string{"a": "worker=a ", "b c": `worker="b c"`, "\x1b[31m\n": `worker="\x1b[31m\n"`} {
+		for _, wish := range []string{job.Quiet, job.Terminate, job.Resume} {
+			if _, err := w.Direct(t.Context(), id, wish); err != nil {
+				t.Error(err)
+			}
+			said(wish+" "+id, "level=INFO", "a worker", "directive="+wish, shown, "workers=1\n")
+			all(wish)
+			said(wish+" for all", "level=INFO", "all workers", "directive="+wish, "workers=3\n")
+		}
+	}
+	for _, id := range []string{"nobody", "a"} {
+		if _, err := w.Direct(t.Context(), id, map[string]string{"nobody": job.Quiet, "a": "stop"}[id]); err == nil {
+			t.Error(id + " was told")
+		}
+	}
+	if _, err := w.DirectAll(t.Context(), "stop"); err == nil {
+		t.Error("all were told to stop")
+	}
+	said("refused")
+}
+
+// A worker that only fetches is not known (contract §4.9): who directs it is told
+// what to do. Its first heartbeat makes it known.
+func TestAWorkerThatOnlyFetches(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Retention{})
+	w.push(nil)
+	held := w.take("w", 0)
+	_, err := w.Direct(t.Context(), "w", job.Quiet)
+	var e *job.Error
+	if job.KindOf(err) != job.NotFound || !errors.As(err, &e) || !strings.Contains(e.Message, `"w" that has registered or sent a heartbeat`) {
+		t.Fatalf("it answers %v", err)
+	}
+	if hint, _ := e.Details["hint"].(string); !strings.Contains(hint, "only fetches") || !strings.Contains(hint, "GET /ojs/v1/workers") {
+		t.Errorf("the hint is %q", hint)
+	}
+	w.beat("w", held)
+	if _, err := w.Direct(t.Context(), "w", job.Quiet); err != nil {
+		t.Fatal(err)
+	}
+	w.push(nil)
+	if got := w.fetch("w", 1, 0); len(got) != 0 {
+		t.Error("it got a job")
 	}
 }
