@@ -111,10 +111,12 @@ func (s *Sidecar) answer(receipts []job.Receipt, changed []*job.Job) {
 	if len(changed) > 0 {
 		latest = map[job.ID]*job.Job{}
 	}
+	var room [8]*job.Job
+	news := room[:0]
 	for _, j := range changed {
 		latest[j.ID] = j
 		if j.State.Terminal() {
-			s.announce(j)
+			news = append(news, j)
 		}
 	}
 	for i := range receipts {
@@ -122,8 +124,11 @@ func (s *Sidecar) answer(receipts []job.Receipt, changed []*job.Job) {
 			receipts[i].Job = j
 		}
 		if !receipts[i].Existing {
-			s.announce(receipts[i].Job)
+			news = append(news, receipts[i].Job)
 		}
+	}
+	s.announce(news...)
+	for i := range receipts {
 		s.show(receipts[i].Job)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -199,4 +200,37 @@ func TestBeatMayShortenTheReservation(t *testing.T) {
 	w.is("one tick early", j.ID, job.Active)
 	w.pass(tick)
 	w.is("10 s after the beat", j.ID, job.Available)
+}
+
+// The clock is looked at a few times for a call, however many jobs it is about.
+func TestACallLooksAtTheClockAFewTimes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Retention{Cancelled: time.Second})
+	var looks atomic.Int64
+	w.o.Now = func() time.Time { looks.Add(1); return w.time() }
+	const jobs = 80
+	for name, change := range map[string]func(*job.Envelope){
+		"available": func(*job.Envelope) {}, "with an end": func(e *job.Envelope) { e.TTL = time.Hour },
+		"scheduled": func(e *job.Envelope) { e.Delay = time.Hour }, "keyed": func(e *job.Envelope) { e.Unique = json.RawMessage(`{"on_conflict":"replace"}`) },
+	} {
+		es := make([]job.Envelope, jobs)
+		for i := range es {
+			es[i] = job.Envelope{Type: "email.send", Queue: mail, Args: json.RawMessage(`[]`)}
+			change(&es[i])
+		}
+		looks.Store(0)
+		if _, err := w.Enqueue(t.Context(), es...); err != nil {
+			t.Fatal(err)
+		}
+		if n := looks.Load(); n > 4 {
+			t.Errorf("a PUSH of %d jobs, %s, looks %d times", jobs, name, n)
+		}
+	}
+	looks.Store(0)
+	if got := w.fetch("w", jobs, 0); len(got) != jobs {
+		t.Fatalf("%d jobs", len(got))
+	}
+	if n := looks.Load(); n > 4 {
+		t.Errorf("a FETCH of %d jobs looks %d times", jobs, n)
+	}
 }

@@ -171,19 +171,23 @@ func (s *Sidecar) change(ctx context.Context, id job.ID, verb func(*job.Job) err
 // announce tells who waits for them that jobs have changed: fetchers of their
 // queues, and the clock. It is called after the commit, never before.
 func (s *Sidecar) announce(jobs ...*job.Job) {
+	if len(jobs) == 0 {
+		return
+	}
+	now := s.now()
 	for _, j := range jobs {
 		if j.State == job.Available {
 			s.bell.ring(j.Queue, 1)
 		}
 		if j.State.Terminal() {
 			if s.crons.end(j.ID) {
-				s.ticker.wake(0, s.now())
+				s.ticker.wake(0, now)
 			}
 			if at, soon := s.o.Retention.pruneAt(j); soon {
-				s.clock.wake(dutyPrune, later(at, s.now()))
+				s.clock.wake(dutyPrune, later(at, now))
 			}
 		} else if !j.DueAt.IsZero() {
-			s.clock.wake(dutyOf(j.State), later(j.DueAt, s.now())) // what is due already was not slept through
+			s.clock.wake(dutyOf(j.State), later(j.DueAt, now)) // what is due already was not slept through
 		}
 	}
 }
