@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"regexp"
+	"slices"
 	"time"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -174,17 +176,30 @@ type trouble struct {
 	refused int // of tries, how often the job server did not take the batch
 	since   time.Time
 	until   time.Time // nothing is tried before
+	told    []string  // the causes that the log has, without what differs from try to try
 }
 
-// stumble backs off after an error, logs the first of a row, and returns how
+// maxCauses is how many causes of one outage the log tells.
+const maxCauses = 8
+
+// varying is what differs between two tries that fail alike: ports, ids, sizes.
+var varying = regexp.MustCompile(`[0-9]{4,}`)
+
+// stumble backs off after an error, logs each cause once, and returns how
 // long to wait: 100 ms, doubled at each error up to 10 s, less up to a half by chance.
 // Who waits is back before a lease that was just renewed could run out.
 func (r *Relay) stumble(err error) time.Duration {
 	t, now := &r.trouble, r.o.Now()
 	if t.tries == 0 {
 		t.since = now
-		r.o.Log.Warn("outbox: the relay has stopped and tries again by itself; it loses no row",
-			"outbox", r.o.Name, "error", err)
+	}
+	if cause := varying.ReplaceAllString(err.Error(), "#"); len(t.told) < maxCauses && !slices.Contains(t.told, cause) {
+		what := "outbox: the relay has stopped and tries again by itself; it loses no row"
+		if t.tries > 0 {
+			what = "outbox: the relay has not gone on yet, now for another reason; it tries again by itself"
+		}
+		t.told = append(t.told, cause)
+		r.o.Log.Warn(what, "outbox", r.o.Name, "error", err)
 	}
 	r.sayErr(err)
 	r.say(func(s *RelayState) { s.Trouble = true })

@@ -218,8 +218,8 @@ func (r *Relay) Poke() {
 // Run relays until ctx ends, then marks what it has sent and returns nil. The
 // only error is at the start: an outbox that [Check] refuses. Everything later,
 // a database or a job server that does not answer, is logged once when it
-// begins and once when it ends, and tried again after 100 ms to 10 s, or to a
-// sixth of a shorter lease.
+// begins, for each other cause that it comes to have (eight at most), and when it
+// ends, and tried again after 100 ms to 10 s, or to a sixth of a shorter lease.
 //
 // It must not be called twice at the same time.
 func (r *Relay) Run(ctx context.Context) error {

@@ -2,6 +2,7 @@ package outbox_test
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -219,6 +220,57 @@ func anOutage(t *testing.T, lease, longest time.Duration) {
 	lines := log.all()
 	if len(lines) != 2 || !strings.Contains(lines[0], "disk is full") || !strings.Contains(lines[0], "outbox=shop") || !strings.Contains(lines[0], "row 1") || !strings.Contains(lines[1], "works again") {
 		t.Errorf("got log %q, want one line for the outage and one for its end", lines)
+	}
+}
+
+// TestAnOutageWithSeveralCauses is told by each of them once, up to eight, however
+// its tries differ in a port; the next outage is told anew.
+func TestAnOutageWithSeveralCauses(t *testing.T) {
+	var log journal
+	w := newWorld(t)
+	var tries []string // what the job server fails with, empty where it does not
+	for i := range 3 {
+		tries = append(tries, fmt.Sprintf("read 127.0.0.1:%d: connection refused", 40000+7*i))
+	}
+	tries = append(tries, "password authentication failed", "password authentication failed", tries[0], "503 Service Unavailable", "502 Bad Gateway")
+	for i := range 20 {
+		tries = append(tries, "cause "+string(rune('a'+i)))
+	}
+	tries = append(tries, "", "password authentication failed", tries[0], tries[1], "")
+	w.server.refuse = func(calls int, _ []job.Envelope) error {
+		if why := tries[calls-1]; why != "" {
+			return job.Errorf(job.Unavailable, "%s", why)
+		}
+		return nil
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := *w
+		w.t = t
+		w.app, w.relayDB = w.open("file:"+w.path), w.open("file:"+w.path)
+		done := make(chan struct{}, 1)
+		r := w.relay(outbox.RelayOptions{Name: "shop", Log: log.log(), OnRelay: func([]outbox.Relayed) { done <- struct{}{} }})
+		stop := run(t, r)
+		for range 2 {
+			synctest.Wait() // the relay waits: nobody else has the database
+			w.mail(1)
+			<-done
+		}
+		stop()
+		if s := r.State(); s.Trouble || !strings.HasSuffix(s.Err.Error(), tries[1]) {
+			t.Errorf("its state is %+v", s)
+		}
+	})
+	want := []string{"has stopped", "connection refused", "another reason", "password", "another reason", "503", "another reason", "502",
+		"another reason", "cause a", "another reason", "cause b", "another reason", "cause c", "another reason", "cause d", "works again", "tries=28",
+		"has stopped", "password", "another reason", "connection refused", "works again", "tries=3"}
+	lines := log.all()
+	if len(lines) != len(want)/2 {
+		t.Fatalf("it says %q, want %d lines", lines, len(want)/2)
+	}
+	for i, line := range lines {
+		if !strings.Contains(line, want[2*i]) || !strings.Contains(line, want[2*i+1]) || !strings.Contains(line, "outbox=shop") {
+			t.Errorf("line %d is %q, want %s with %s", i, line, want[2*i], want[2*i+1])
+		}
 	}
 }
 
