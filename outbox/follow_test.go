@@ -54,11 +54,11 @@ func (w *world) orders(n, m int) {
 	}
 }
 
-// holds fails the test where the outbox has other rows than these, as held tells them.
+// holds ends the test where the outbox has other rows than these, as held tells them.
 func (w *world) holds(t testing.TB, want string) {
 	t.Helper()
 	if got := w.held(); got != want {
-		t.Errorf("there are %s, want %s", got, want)
+		t.Fatalf("there are\n%q, want\n%q", got, want)
 	}
 }
 
@@ -179,14 +179,10 @@ func TestARestartFollowsItsJobs(t *testing.T) {
 
 		p = w.pod(t, d, onComplete)
 		step(t, p.relay)
-		if got := w.held(); got != statuses("relayed", 15, 30) {
-			t.Errorf("after a restart there are %s", got)
-		}
+		w.holds(t, statuses("relayed", 15, 30))
 		p.work(t, 5)
 		step(t, p.relay)
-		if got := w.held(); got != statuses("relayed", 20, 30) {
-			t.Errorf("after more work there are %s", got)
-		}
+		w.holds(t, statuses("relayed", 20, 30))
 		was := ids(t, p.store)
 		p.die(t)
 
@@ -242,9 +238,7 @@ func oldStore(t *testing.T, w *world, live bool) {
 	step(t, p.relay)
 	p.work(t, 3)
 	step(t, p.relay)
-	if got, want := w.held(), statuses("relayed", 7, 20); got != want {
-		t.Fatalf("before the loss there are\n%s, want\n%s", got, want)
-	}
+	w.holds(t, statuses("relayed", 7, 20))
 	was := ids(t, p.store)
 	p.die(t)
 	putBack(t, d, files)
@@ -270,9 +264,7 @@ func oldStore(t *testing.T, w *world, live bool) {
 
 	p = w.pod(t, d, onComplete)
 	step(t, p.relay)
-	if got, want := w.held(), statuses("relayed", 7, 20); got != want {
-		t.Errorf("there are\n%s, want\n%s", got, want)
-	}
+	w.holds(t, statuses("relayed", 7, 20))
 	if got := p.said(); !strings.Contains(got, "older") || !strings.Contains(got, "rows_sent_again=11") {
 		t.Errorf("it says %q", got)
 	}
@@ -286,9 +278,7 @@ func oldStore(t *testing.T, w *world, live bool) {
 	}
 	p.work(t, 4+10) // 4 to 7, of which three ended elsewhere, and 10 to 19
 	step(t, p.relay)
-	if got, want := w.held(), statuses("relayed", 8, 10); got != want {
-		t.Errorf("there are\n%s, want\n%s", got, want)
-	}
+	w.holds(t, statuses("relayed", 8, 10))
 	p.die(t)
 
 	p = w.pod(t, d, onComplete)
@@ -384,9 +374,7 @@ func answered(t *testing.T, w *world, options string) {
 	step(t, p.relay)
 	w.order("", 3, options)
 	step(t, p.relay)
-	if got := w.held(); got != statuses("relayed", 1, 4) {
-		t.Fatalf("there are %s", got)
-	}
+	w.holds(t, statuses("relayed", 1, 4))
 	if n := len(ids(t, p.store)); n != 1 {
 		t.Fatalf("%d jobs answer for them, want 1", n)
 	}
@@ -394,9 +382,7 @@ func answered(t *testing.T, w *world, options string) {
 
 	p = w.pod(t, d, onComplete)
 	step(t, p.relay)
-	if got := w.held(); got != statuses("relayed", 1, 4) {
-		t.Fatalf("after a restart there are %s", got)
-	}
+	w.holds(t, statuses("relayed", 1, 4))
 	q := w.pod(t, disk(t), onComplete) // the disk is lost
 	w.outlive(p, q)
 	w.until("another has sent them again", func() bool { step(t, q.relay); return w.status().Relayed == 3 })
@@ -521,14 +507,10 @@ func TestRowsOfOneJob(t *testing.T) {
 		w.holds(t, "relayed[1] relayed[1] relayed[2] relayed[1]")
 		p.work(t, 1)
 		step(t, p.relay)
-		if got := w.held(); got != "relayed[2]" {
-			t.Errorf("after the end there are %s", got)
-		}
+		w.holds(t, "relayed[2]")
 		w.order(id, 1, "")
 		step(t, p.relay)
-		if got := w.held(); got != "relayed[2]" {
-			t.Errorf("of one that came later there are %s", got)
-		}
+		w.holds(t, "relayed[2]")
 		id = newID(t)
 		w.order(id, 3, "")
 		w.order(id, 3, "")
@@ -536,14 +518,10 @@ func TestRowsOfOneJob(t *testing.T) {
 		p.die(t)
 		p = w.pod(t, d, onComplete)
 		step(t, p.relay)
-		if got := w.held(); got != "relayed[2] relayed[3] relayed[3]" {
-			t.Errorf("after a restart there are %s", got)
-		}
+		w.holds(t, "relayed[2] relayed[3] relayed[3]")
 		p.work(t, 2)
 		step(t, p.relay)
-		if got := w.held(); got != "" {
-			t.Errorf("after the second end there are %s", got)
-		}
+		w.holds(t, "")
 	})
 }
 
@@ -601,17 +579,13 @@ func TestARelayedRowThatIsSetBack(t *testing.T) {
 		w.exec(fmt.Sprintf(`UPDATE ojs_outbox SET status = 'pending', owner = NULL WHERE id IN (%d, %d, %d)`, same, changed, rewritten))
 		w.exec(fmt.Sprintf(`UPDATE ojs_outbox SET job_options = '{"priority":5}' WHERE id = %d`, changed))
 		step(t, p.relay)
-		if got := w.held(); got != "relayed[1] parked[2] relayed[3] relayed[4]" {
-			t.Fatalf("there are %s", got)
-		}
+		w.holds(t, "relayed[1] parked[2] relayed[3] relayed[4]")
 		if why := w.text(fmt.Sprintf(`SELECT error FROM ojs_outbox WHERE id = %d`, changed)); !strings.Contains(why, "with other options") {
 			t.Errorf("it is parked as %s", why)
 		}
 		p.work(t, 2)
 		step(t, p.relay)
-		if got := w.held(); got != "parked[2] relayed[3] relayed[4]" {
-			t.Errorf("after the end there are %s", got)
-		}
+		w.holds(t, "parked[2] relayed[3] relayed[4]")
 	})
 }
 

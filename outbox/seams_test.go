@@ -27,9 +27,7 @@ func TestATableThatIsMadeAnew(t *testing.T) {
 			t.Fatalf("it did %s", got)
 		}
 		step(t, p.relay)
-		if got, want := w.held(), statuses("relayed", 2, 4); got != want {
-			t.Errorf("there are %q, want %q: their jobs have not ended", got, want)
-		}
+		w.holds(t, statuses("relayed", 2, 4))
 	})
 }
 
