@@ -65,7 +65,7 @@ func (j *Job) evict(now time.Time, owner *Job, a Admission) (Admission, error) {
 	if owner.Fingerprint == j.Fingerprint {
 		j.takeKey(owner)
 	}
-	if err := owner.Cancel(now, "", "debounced"); err != nil {
+	if err := owner.cancel(now, "", "debounced", j.ID); err != nil {
 		return a, err
 	}
 	a.Changed = append(a.Changed, owner)
@@ -163,7 +163,7 @@ func (j *Job) Oust(now time.Time, twins []*Job, a *Admission) error {
 			continue
 		}
 		a.Again = a.Again || t.Holds == 0
-		if err := t.Cancel(now, "", "replaced"); err != nil {
+		if err := t.cancel(now, "", "replaced", a.Job.ID); err != nil {
 			return err
 		}
 		a.Changed = append(a.Changed, t)

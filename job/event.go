@@ -36,6 +36,19 @@ func WorkerEvent(kind, id string, now time.Time) Event {
 	return Event{Type: kind, Time: now, Data: o.close()}
 }
 
+// ReplacedBy is the job in whose favour the job of a job.cancelled was cancelled,
+// empty if there is none and for other events.
+func (e Event) ReplacedBy() ID {
+	if e.Type != "job.cancelled" {
+		return ""
+	}
+	var data struct {
+		ReplacedBy ID `json:"replaced_by"`
+	}
+	_ = json.Unmarshal(e.Data, &data) // what is not ours names nobody
+	return data.ReplacedBy
+}
+
 // TakeEvents returns what the verbs have done since the last call, in order, and forgets it.
 // A Store calls it when it writes the job.
 func (j *Job) TakeEvents() []Event {

@@ -260,6 +260,11 @@ func (j *Job) Expire(now time.Time) error {
 // cancelled job is nil and changes nothing; a completed or discarded one is
 // Finished.
 func (j *Job) Cancel(now time.Time, by, reason string) error {
+	return j.cancel(now, by, reason, "")
+}
+
+// cancel is Cancel in favour of another job, if there is one.
+func (j *Job) cancel(now time.Time, by, reason string, heir ID) error {
 	from := j.State
 	switch from {
 	case Cancelled:
@@ -279,6 +284,7 @@ func (j *Job) Cancel(now time.Time, by, reason string) error {
 		o.str("previous_state", string(from))
 		o.optional("cancelled_by", by)
 		o.optional("reason", reason)
+		o.optional("replaced_by", string(heir))
 	})
 	return nil
 }

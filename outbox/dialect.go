@@ -15,7 +15,7 @@ import (
 //
 // The word {ids} stands for a list of row ids, as in "1,2,3". In Pending the
 // word {skip} stands for conditions on id that begin with AND, or for nothing. In
-// Relayed the word {by} stands for the value of answered_by.
+// Relayed and Passed the word {by} stands for the value of answered_by.
 //
 // A statement that says what has become of rows is fenced: it touches only rows
 // that the relay still has. What a relay has is told by its row in the table of
@@ -49,6 +49,7 @@ type Dialect struct {
 	Sent    string // now, tries to add to attempts, owner; the same, but they stay for a while
 	Relayed string // now, tries, owner; the rows stay until the jobs that answer for them have ended
 	Ended   string // owner; relayed rows whose jobs have ended go
+	Passed  string // owner; other jobs answer for relayed rows
 	Again   string // owner; relayed rows whose jobs are lost are pending again
 	Parked  string // reason, tries, owner
 	Later   string // next_try_at, reason, tries, owner

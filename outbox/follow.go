@@ -15,6 +15,7 @@ import (
 type Follower interface {
 	Events(ctx context.Context, f job.EventFilter) ([]job.Event, error)
 	Job(ctx context.Context, id job.ID) (*job.Job, error)
+	History(ctx context.Context, id job.ID) ([]job.Event, error)
 }
 
 // followed are the rows whose jobs have not ended, by the job that answers for
@@ -70,6 +71,43 @@ func (f *followed) take(k [16]byte) []int64 {
 	return rows
 }
 
+// ended lets the rows of a job go, or to the job that has replaced it.
+func (r *Relay) ended(e job.Event) {
+	heir := e.ReplacedBy()
+	for _, id := range r.follows.take(key(e.JobID)) {
+		if heir == "" {
+			r.settle(row{id: id}, fate{verb: ended})
+			continue
+		}
+		r.follows.watch(heir, id, e.Seq)
+		r.settle(row{id: id}, fate{verb: passed, by: key(heir)})
+	}
+}
+
+// heir is the job that answers in the place of j: itself, or the one that it was
+// cancelled in favour of. It is nil if that has ended.
+func (r *Relay) heir(ctx context.Context, j *job.Job) (*job.Job, error) {
+	for j.State == job.Cancelled {
+		es, err := r.follower.History(ctx, j.ID)
+		if err != nil && job.KindOf(err) != job.NotFound {
+			return nil, err
+		}
+		if len(es) == 0 || es[len(es)-1].ReplacedBy() == "" {
+			return nil, nil
+		}
+		if j, err = r.follower.Job(ctx, es[len(es)-1].ReplacedBy()); err != nil {
+			if job.KindOf(err) == job.NotFound {
+				return nil, nil
+			}
+			return nil, err
+		}
+	}
+	if j.State.Terminal() {
+		return nil, nil
+	}
+	return j, nil
+}
+
 // follow hears which jobs have ended, and lets their rows go.
 func (r *Relay) follow(ctx context.Context) error {
 	f := &r.follows
@@ -86,9 +124,7 @@ func (r *Relay) follow(ctx context.Context) error {
 		}
 		for _, e := range es {
 			if slices.Contains(endings, e.Type) {
-				for _, id := range f.take(key(e.JobID)) {
-					r.settle(row{id: id}, fate{verb: ended})
-				}
+				r.ended(e)
 			}
 			f.cursor = e.Seq
 		}

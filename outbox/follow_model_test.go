@@ -52,10 +52,11 @@ type outboxPlay struct {
 	dir     string
 	servers []*played
 	rows    map[int64]*playedRow
-	ids     []string        // that rows were given
-	ended   map[job.ID]bool // jobs that have, on any disk
-	again   map[job.ID]bool // jobs that may run again, as their rows' fate was not written yet
-	old     bool            // an old store was put back
+	ids     []string          // that rows were given
+	ended   map[job.ID]bool   // jobs that have, on any disk
+	heirs   map[job.ID]job.ID // who has replaced a job, on any disk
+	again   map[job.ID]bool   // jobs that may run again, as their rows' fate was not written yet
+	old     bool              // an old store was put back
 	disks   int
 }
 
@@ -63,7 +64,7 @@ type outboxPlay struct {
 type playedRow struct {
 	n        int
 	own      job.ID // its job, once that is known
-	done     bool   // the job that answered for it has ended
+	done     bool   // the job that answered for it has ended, and was not replaced by one that has not
 	released bool   // it went while its job was on the disk, with on_relay
 }
 
@@ -81,15 +82,24 @@ type played struct {
 // witness is a job server that keeps what it has answered.
 type witness struct {
 	*sidecar.Sidecar
-	last map[job.ID]job.ID
+	last  map[job.ID]job.ID
+	heirs map[job.ID]job.ID
 }
 
 func (s *witness) Enqueue(ctx context.Context, es ...job.Envelope) ([]job.Receipt, error) {
 	rs, err := s.Sidecar.Enqueue(ctx, es...)
 	for i, r := range rs {
 		s.last[es[i].ID] = r.ID
+		inherit(s.heirs, r)
 	}
 	return rs, err
+}
+
+// inherit notes whom the job of a receipt has replaced.
+func inherit(heirs map[job.ID]job.ID, r job.Receipt) {
+	for _, id := range append(slices.Clone(r.AllReplaced), r.Replaced) {
+		heirs[id] = r.ID
+	}
 }
 
 // open starts the job server on its disk with a relay of a dialect.
@@ -104,7 +114,7 @@ func (s *played) open(d outbox.Dialect) {
 	if s.pod != nil {
 		p.ahead = s.pod.ahead
 	}
-	eyes := &witness{p.Sidecar, map[job.ID]job.ID{}}
+	eyes := &witness{p.Sidecar, map[job.ID]job.ID{}, s.play.heirs}
 	p.relay = outbox.NewRelay(w.relayDB, d, eyes, outbox.RelayOptions{
 		Release: s.mode, Owner: store.Identity(), Fresh: store.Fresh(), Lineage: store.Lineage(), Lease: lease, Batch: 4,
 		Log: p.log.log(), Now: func() time.Time { return time.Now().Add(p.ahead) },
@@ -147,7 +157,7 @@ func playOutbox(r *rapid.T, w *world, dir string, servers int) {
 	for _, table := range []string{"ojs_outbox", "ojs_outbox_relays"} {
 		w.exec("DELETE FROM " + table)
 	}
-	m := &outboxPlay{r: r, w: w, dir: dir, rows: map[int64]*playedRow{}, ended: map[job.ID]bool{}, again: map[job.ID]bool{}}
+	m := &outboxPlay{r: r, w: w, dir: dir, rows: map[int64]*playedRow{}, ended: map[job.ID]bool{}, again: map[job.ID]bool{}, heirs: map[job.ID]job.ID{}}
 	for range servers {
 		s := &played{play: m}
 		m.servers = append(m.servers, s)
@@ -229,8 +239,12 @@ func (m *outboxPlay) write() {
 func (s *played) push() {
 	e, err := job.ParseChecked([]byte(`{"type":"order.confirm","args":[0],"options":` + s.play.options() + `}`))
 	s.play.must(err)
-	if _, err := s.pod.Enqueue(context.Background(), e); err != nil && job.KindOf(err) != job.Duplicate {
+	rs, err := s.pod.Enqueue(context.Background(), e)
+	if err != nil && job.KindOf(err) != job.Duplicate {
 		s.play.must(err)
+	}
+	for _, r := range rs {
+		inherit(s.play.heirs, r)
 	}
 }
 
@@ -269,6 +283,9 @@ func (s *played) forget() {
 	}
 	page, err := s.pod.Jobs(context.Background(), job.Filter{States: []job.State{job.Completed, job.Cancelled}, Limit: 1000})
 	m.must(err)
+	for _, j := range page.Jobs { // a retention is longer than any trouble of a relay
+		asked[j.ID] = asked[j.ID] || !s.answered(j.ID)
+	}
 	m.must(s.pod.store.Update(context.Background(), func(tx job.Tx) error {
 		for _, j := range page.Jobs {
 			if asked[j.ID] {
@@ -299,7 +316,7 @@ func (s *played) restart() {
 func (s *played) dies() {
 	m, d := s.play, s.play.w.d
 	s.close()
-	at := map[string]*string{"count": &d.Count, "relayed": &d.Relayed, "ended": &d.Ended, "again": &d.Again,
+	at := map[string]*string{"count": &d.Count, "relayed": &d.Relayed, "ended": &d.Ended, "again": &d.Again, "passed": &d.Passed,
 		"done": &d.Done, "held": &d.Held, "reached": &d.Reached, "pending": &d.Pending}
 	*at[rapid.SampledFrom(slices.Sorted(maps.Keys(at))).Draw(m.r, "at")] = "no statement"
 	s.open(d)
@@ -386,9 +403,7 @@ func (m *outboxPlay) look() {
 			if m.rows[row].done {
 				continue
 			}
-			j, err := s.pod.Job(context.Background(), by)
-			m.must(err)
-			m.rows[row].done = j.State.Terminal()
+			m.rows[row].done = s.answered(by)
 		}
 	}
 	there := m.table()
@@ -401,6 +416,20 @@ func (m *outboxPlay) look() {
 			m.r.Fatalf("row %d with args [%d] is gone, and the job that answers for it has not ended", id, row.n)
 		}
 	}
+}
+
+// answered reports whether a job has ended, and whoever has replaced it.
+func (s *played) answered(id job.ID) bool {
+	j, err := s.pod.Job(context.Background(), id)
+	s.play.must(err)
+	for j.State == job.Cancelled && s.play.heirs[j.ID] != "" {
+		j, err = s.pod.Job(context.Background(), s.play.heirs[j.ID])
+		if job.KindOf(err) == job.NotFound {
+			return true // only what has ended is forgotten
+		}
+		s.play.must(err)
+	}
+	return j.State.Terminal()
 }
 
 // drain works until nothing is left, with on_complete.

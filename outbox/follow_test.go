@@ -410,8 +410,8 @@ func envelope(t *testing.T, options string) job.Envelope {
 	return e
 }
 
-// TestARowAnEndedJobAnswersFor goes at once; so do the rows of a job that a later
-// one replaces.
+// TestARowAnEndedJobAnswersFor goes at once; not so the rows of a job that a later
+// one has replaced: that one answers for them now.
 func TestARowAnEndedJobAnswersFor(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		p := w.pod(t, disk(t), onComplete)
@@ -427,10 +427,12 @@ func TestARowAnEndedJobAnswersFor(t *testing.T) {
 		w.order("", 5, `{"unique":{"keys":["type"],"on_conflict":"replace"}}`)
 		step(t, p.relay) // 3 is cancelled, which is heard of next
 		step(t, p.relay)
-		w.holds(t, "relayed[5]")
+		w.holds(t, "relayed[3] relayed[4] relayed[5]")
 		if got := p.work(t, 1); got[0] != "[5]" {
 			t.Errorf("it did %v", got)
 		}
+		step(t, p.relay)
+		w.holds(t, "")
 	})
 }
 

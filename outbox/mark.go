@@ -23,7 +23,7 @@ type fate struct {
 	tries  int
 	reason string
 	until  int64    // putOff: milliseconds since 1970
-	by     [16]byte // sent: the job of another row or of nobody's that answers for this one; zero: its own
+	by     [16]byte // sent, passed: the job of another row or of nobody's that answers for this one; zero: its own
 }
 
 type verb int
@@ -33,8 +33,9 @@ const (
 	done      // sent, and nothing keeps the row
 	parked
 	putOff
-	ended // relayed before, and now its job has ended
-	again // relayed before to a disk that is gone
+	ended  // relayed before, and now its job has ended
+	again  // relayed before to a disk that is gone
+	passed // relayed before, and now another job answers for it
 )
 
 // compare is 0 where one statement can write both.
@@ -159,6 +160,8 @@ func (r *Relay) write(ctx context.Context, fates []fate) error {
 		stmt = r.d.Ended
 	case f.verb == again:
 		stmt = r.d.Again
+	case f.verb == passed:
+		stmt = fill(r.d.Passed, "{by}", answering(fates))
 	case f.verb == sent && r.o.Release == OnComplete:
 		stmt, args = fill(r.d.Relayed, "{by}", answering(fates)), []any{now, f.tries}
 	case f.verb == sent && r.o.Keep > 0:

@@ -135,10 +135,18 @@ func (r *Relay) rejoinRow(ctx context.Context, b row, is age) (verb, error) {
 		return sent, err
 	case err != nil && is != whole:
 		return again, nil
-	case err != nil || j.State.Terminal() || r.o.Release == OnRelay:
+	case err != nil || r.o.Release == OnRelay:
 		return ended, nil
 	}
-	r.follows.watch(id, b.id, max(j.Told, r.upto))
+	switch j, err = r.heir(ctx, j); {
+	case err != nil:
+		return sent, err
+	case j == nil:
+		return ended, nil
+	case j.ID != id:
+		r.settle(b, fate{verb: passed, by: key(j.ID)})
+	}
+	r.follows.watch(j.ID, b.id, max(j.Told, r.upto))
 	return sent, nil
 }
 

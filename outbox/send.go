@@ -108,7 +108,10 @@ func (r *Relay) push(ctx context.Context, letters []letter) error {
 		part := letters[:min(size, len(letters))]
 		receipts, err := r.enqueue(ctx, part)
 		if err == nil {
-			r.sent(r.unchanged(part, receipts))
+			same, theirs := r.unchanged(part, receipts)
+			if err := r.sent(ctx, same, theirs); err != nil {
+				return r.halted(ctx, part[0].row, err)
+			}
 			letters, size = letters[len(part):], 2*len(part)
 			continue
 		}
@@ -233,10 +236,12 @@ func (r *Relay) unchanged(letters []letter, receipts []job.Receipt) ([]letter, [
 	return same, theirs
 }
 
-// sent notes that the job server has the letters.
-func (r *Relay) sent(letters []letter, receipts []job.Receipt) {
+// sent notes that the job server has the letters. After an error some have no
+// fate, and are sent again.
+func (r *Relay) sent(ctx context.Context, letters []letter, receipts []job.Receipt) error {
 	at, before := r.o.Now(), r.upto
 	told := make([]Relayed, 0, len(letters))
+	defer func() { r.observe(told) }()
 	for i, l := range letters {
 		f := fate{verb: sent, tries: r.trouble.refused + 1}
 		j, existing := (*job.Job)(nil), false
@@ -247,20 +252,23 @@ func (r *Relay) sent(letters []letter, receipts []job.Receipt) {
 			r.upto = max(r.upto, j.Told)
 		}
 		if r.o.Release == OnComplete {
-			r.keep(l, j, before, &f)
+			if err := r.keep(ctx, l, j, before, &f); err != nil {
+				return err
+			}
 		}
 		r.settle(l.row, f)
 		r.warn(l)
 		r.count++
 		told = append(told, Relayed{Row: l.row.id, Job: l.job.ID, Written: time.UnixMilli(l.row.created), At: at, Existing: existing})
 	}
-	if r.o.OnRelay != nil {
-		r.observe(told)
-	}
+	return nil
 }
 
 // observe tells the observer, whose panic is its own affair.
 func (r *Relay) observe(told []Relayed) {
+	if r.o.OnRelay == nil || len(told) == 0 {
+		return
+	}
 	defer func() {
 		if p := recover(); p != nil {
 			r.o.Log.Error("outbox: OnRelay panicked; the rows are relayed all the same", "outbox", r.o.Name, "panic", p, "stack", string(debug.Stack()))
@@ -272,18 +280,24 @@ func (r *Relay) observe(told []Relayed) {
 // keep follows the job that answers for a letter, its own or another. If that
 // has ended nothing is still to come, and nothing keeps the row. before is the
 // Seq of an event before the letter was sent.
-func (r *Relay) keep(l letter, j *job.Job, before int64, f *fate) {
-	switch {
-	case j == nil: // who answers is not told
+func (r *Relay) keep(ctx context.Context, l letter, j *job.Job, before int64, f *fate) error {
+	if j == nil { // who answers is not told
 		r.follows.watch(l.job.ID, l.row.id, before)
-		return
-	case j.State.Terminal():
+		return nil
+	}
+	j, err := r.heir(ctx, j)
+	if err != nil {
+		return err
+	}
+	if j == nil {
 		f.verb = done
-		return
-	case j.ID != l.job.ID:
+		return nil
+	}
+	if j.ID != l.job.ID {
 		f.by = key(j.ID)
 	}
 	r.follows.watch(j.ID, l.row.id, max(j.Told, before))
+	return nil
 }
 
 // park notes that a row can never be a job.

@@ -46,6 +46,7 @@ func Dialect(table string) (outbox.Dialect, error) {
 		Sent:     named(`UPDATE ojs_outbox FORCE INDEX (PRIMARY) SET status = 'sent', owner = NULL, sent_at = ?, attempts = ` + tries + ` + ?, error = NULL WHERE status = 'taken' AND owner = ? AND id IN ({ids})`),
 		Relayed:  named(`UPDATE ojs_outbox FORCE INDEX (PRIMARY) SET status = 'relayed', sent_at = ?, attempts = ` + tries + ` + ?, error = NULL, answered_by = {by} WHERE status = 'taken' AND owner = ? AND id IN ({ids})`),
 		Ended:    named(`DELETE o FROM ojs_outbox AS o FORCE INDEX (PRIMARY) WHERE status = 'relayed' AND owner = ? AND id IN ({ids})`),
+		Passed:   named(`UPDATE ojs_outbox FORCE INDEX (PRIMARY) SET answered_by = {by} WHERE status = 'relayed' AND owner = ? AND id IN ({ids})`),
 		Again:    named(`UPDATE ojs_outbox FORCE INDEX (PRIMARY) SET status = 'pending', owner = NULL, answered_by = NULL, sent_at = NULL WHERE status = 'relayed' AND owner = ? AND id IN ({ids})`),
 		Parked:   named(`UPDATE ojs_outbox FORCE INDEX (PRIMARY) SET status = 'parked', owner = NULL, error = LEFT(?, 10000), attempts = ` + tries + ` + ? WHERE status = 'taken' AND owner = ? AND id IN ({ids})`),
 		Later:    named(`UPDATE ojs_outbox FORCE INDEX (PRIMARY) SET status = 'pending', owner = NULL, next_try_at = ?, error = LEFT(?, 10000), attempts = ` + tries + ` + ? WHERE status = 'taken' AND owner = ? AND id IN ({ids})`),

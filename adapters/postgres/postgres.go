@@ -50,6 +50,7 @@ func Dialect(table string) (outbox.Dialect, error) {
 		Sent:     named(`UPDATE ojs_outbox SET status = 'sent', owner = NULL, sent_at = $1, attempts = ` + tries + ` + $2, error = NULL WHERE status = 'taken' AND owner = $3 AND id IN ({ids})`),
 		Relayed:  named(`UPDATE ojs_outbox SET status = 'relayed', sent_at = $1, attempts = ` + tries + ` + $2, error = NULL, answered_by = {by} WHERE status = 'taken' AND owner = $3 AND id IN ({ids})`),
 		Ended:    named(`DELETE FROM ojs_outbox WHERE status = 'relayed' AND owner = $1 AND id IN ({ids})`),
+		Passed:   named(`UPDATE ojs_outbox SET answered_by = {by} WHERE status = 'relayed' AND owner = $1 AND id IN ({ids})`),
 		Again:    named(`UPDATE ojs_outbox SET status = 'pending', owner = NULL, answered_by = NULL, sent_at = NULL WHERE status = 'relayed' AND owner = $1 AND id IN ({ids})`),
 		Parked:   named(`UPDATE ojs_outbox SET status = 'parked', owner = NULL, error = $1, attempts = ` + tries + ` + $2 WHERE status = 'taken' AND owner = $3 AND id IN ({ids})`),
 		Later:    named(`UPDATE ojs_outbox SET status = 'pending', owner = NULL, next_try_at = $1, error = $2, attempts = ` + tries + ` + $3 WHERE status = 'taken' AND owner = $4 AND id IN ({ids})`),

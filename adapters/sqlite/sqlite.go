@@ -57,6 +57,7 @@ func Dialect(table string) (outbox.Dialect, error) {
 		Sent:     named(`UPDATE ojs_outbox SET status = 'sent', sent_at = ?1, attempts = ` + tries + ` + ?2, error = NULL WHERE status = 'pending' AND id IN ({ids}) AND ` + mine("?3")),
 		Relayed:  named(`UPDATE ojs_outbox SET status = 'relayed', sent_at = ?1, attempts = ` + tries + ` + ?2, owner = ?3, error = NULL, answered_by = {by} WHERE status = 'pending' AND id IN ({ids}) AND ` + mine("?3")),
 		Ended:    named(`DELETE FROM ojs_outbox WHERE status = 'relayed' AND owner = ? AND id IN ({ids})`),
+		Passed:   named(`UPDATE ojs_outbox SET answered_by = {by} WHERE status = 'relayed' AND owner = ? AND id IN ({ids})`),
 		Again:    named(`UPDATE ojs_outbox SET status = 'pending', owner = NULL, answered_by = NULL, sent_at = NULL WHERE status = 'relayed' AND owner = ? AND id IN ({ids})`),
 		Parked:   named(`UPDATE ojs_outbox SET status = 'parked', error = ?1, attempts = ` + tries + ` + ?2 WHERE status = 'pending' AND id IN ({ids}) AND ` + mine("?3")),
 		Later:    named(`UPDATE ojs_outbox SET next_try_at = ?1, error = ?2, attempts = ` + tries + ` + ?3 WHERE status = 'pending' AND id IN ({ids}) AND ` + mine("?4")),

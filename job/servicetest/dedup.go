@@ -148,6 +148,7 @@ func dedupDebounce(k *kit) {
 	k.stands(old, job.Cancelled)
 	es := k.events(first.ID)
 	k.expect(es[len(es)-1].Data, "reason", `"debounced"`)
+	k.expect(es[len(es)-1].Data, "replaced_by", `"`+string(second.ID)+`"`)
 	k.met("who does not replace", job.Deduplicated, second.ID, both(dedup(`{"id":"k"}`), later))
 	third := k.replacing("by one that is not delayed", second.ID, dedup(`{"id":"k","replace":true}`))
 	if j := k.owner("k"); j.ID != third.ID || j.DedupMode() != "replace" {

@@ -241,7 +241,7 @@ func overlapUniqueReplace(k *kit) {
 				}
 			} else {
 				first.State = p.state
-				k.gone(conflict, []*job.Job{first})
+				k.gone(conflict, next, []*job.Job{first})
 				if next.ID == first.ID || next.State.Terminal() || k.total() != before+2 || k.cron("nightly").RunCount != 2 {
 					k.t.Errorf("%s, %s: %d jobs after %d, the last\n%s", conflict, p.state, k.total(), before, text(next))
 				}

@@ -97,6 +97,7 @@ func uniqueReplace(k *kit) {
 			k.t.Errorf("%s: told %q", p.name, k.told(twin.ID))
 		}
 		k.expect(last.Data, "reason", `"replaced"`)
+		k.expect(last.Data, "replaced_by", `"`+string(next.ID)+`"`)
 		k.expect(last.Data, "previous_state", `"`+string(p.state)+`"`)
 		k.clear(next)
 		if _, err := k.s.ReleaseKey(k.ctx(), k.key(policy)); err != nil { // nothing of this place is met in the next
@@ -207,7 +208,7 @@ func uniqueReplaceOther(k *kit) {
 			k.stands(next, job.Available)
 			k.shows(next, "args", `["new"]`)
 			twin.State = p.state
-			k.gone(p.name, []*job.Job{twin})
+			k.gone(p.name, next, []*job.Job{twin})
 			k.clear(next)
 		}
 		k.frees(policy, k.read(twin.ID))

@@ -41,8 +41,8 @@ func (k *kit) pauseOthers(place string, policy func(*job.Envelope), jobs *[]*job
 	}
 }
 
-// gone checks that the jobs were cancelled in favour of another, each with its own event.
-func (k *kit) gone(what string, jobs []*job.Job) {
+// gone checks that the jobs were cancelled in favour of the heir, each with its own event.
+func (k *kit) gone(what string, heir *job.Job, jobs []*job.Job) {
 	k.t.Helper()
 	for _, j := range jobs {
 		k.stands(k.read(j.ID), job.Cancelled)
@@ -54,6 +54,7 @@ func (k *kit) gone(what string, jobs []*job.Job) {
 		}
 		k.expect(last.Data, "reason", `"replaced"`)
 		k.expect(last.Data, "previous_state", `"`+string(j.State)+`"`)
+		k.expect(last.Data, "replaced_by", `"`+string(heir.ID)+`"`)
 	}
 }
 
@@ -82,7 +83,7 @@ func uniqueReplaceAll(k *kit) {
 			k.t.Fatalf("%s: %+v, %v", conflict, r, err)
 		}
 		k.stands(k.read(jobs[0].ID), job.Completed)
-		k.gone(conflict, jobs[1:])
+		k.gone(conflict, r.Job, jobs[1:])
 		k.gaveWay(conflict, r, jobs[1:])
 		_, err = k.s.Ack(k.ctx(), claimOf(jobs[4]), nil)
 		k.is("the ACK of one that was replaced while it ran", err, job.Conflict)
@@ -97,7 +98,7 @@ func uniqueRewriteOne(k *kit) {
 	r := k.newest(unique(`{"on_conflict":"replace_except_schedule"}`), last, args(`["new"]`))
 	k.shows(r.Job, "args", `["new"]`)
 	k.stands(k.read(last.ID), job.Scheduled)
-	k.gone("rewritten", jobs[:len(crowd)])
+	k.gone("rewritten", last, jobs[:len(crowd)])
 	k.gaveWay("rewritten", r, jobs[:len(crowd)])
 	if told := k.told(last.ID); told[len(told)-1] != "job.updated" {
 		k.t.Errorf("what was rewritten was told %q", told)
@@ -111,7 +112,7 @@ func uniqueRewriteBesideOwner(k *kit) {
 	owner := k.place("scheduled", both(unique(`{"states":["discarded"]}`), dedup(`{"id":"d"}`)))
 	r := k.newest(both(unique(`{"on_conflict":"replace_except_schedule"}`), dedup(`{"id":"d","replace":true}`)), jobs[2], args(`["new"]`))
 	gone := []*job.Job{jobs[0], jobs[1], owner}
-	k.gone("beside an owner", gone)
+	k.gone("beside an owner", jobs[2], gone)
 	k.gaveWay("beside an owner", r, gone)
 }
 
@@ -132,7 +133,7 @@ func uniqueReplaceCounted(k *kit) {
 	if err != nil || r.Existing {
 		k.t.Fatalf("%+v, %v", r, err)
 	}
-	k.gone("counted", jobs[1:4])
+	k.gone("counted", r.Job, jobs[1:4])
 	k.gaveWay("counted", r, jobs[1:4])
 	k.stands(k.read(jobs[0].ID), job.Scheduled)
 	k.stands(k.read(jobs[4].ID), job.Pending)

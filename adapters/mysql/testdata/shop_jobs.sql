@@ -183,6 +183,8 @@ UPDATE shop_jobs FORCE INDEX (PRIMARY) SET status = 'sent', owner = NULL, sent_a
 UPDATE shop_jobs FORCE INDEX (PRIMARY) SET status = 'relayed', sent_at = ?, attempts = LEAST(GREATEST(attempts, 0), 1000000000) + ?, error = NULL, answered_by = {by} WHERE status = 'taken' AND owner = ? AND id IN ({ids})
 == Ended
 DELETE o FROM shop_jobs AS o FORCE INDEX (PRIMARY) WHERE status = 'relayed' AND owner = ? AND id IN ({ids})
+== Passed
+UPDATE shop_jobs FORCE INDEX (PRIMARY) SET answered_by = {by} WHERE status = 'relayed' AND owner = ? AND id IN ({ids})
 == Again
 UPDATE shop_jobs FORCE INDEX (PRIMARY) SET status = 'pending', owner = NULL, answered_by = NULL, sent_at = NULL WHERE status = 'relayed' AND owner = ? AND id IN ({ids})
 == Parked

@@ -162,6 +162,8 @@ UPDATE shop_jobs SET status = 'sent', owner = NULL, sent_at = $1, attempts = lea
 UPDATE shop_jobs SET status = 'relayed', sent_at = $1, attempts = least(greatest(attempts, 0), 1000000000) + $2, error = NULL, answered_by = {by} WHERE status = 'taken' AND owner = $3 AND id IN ({ids})
 == Ended
 DELETE FROM shop_jobs WHERE status = 'relayed' AND owner = $1 AND id IN ({ids})
+== Passed
+UPDATE shop_jobs SET answered_by = {by} WHERE status = 'relayed' AND owner = $1 AND id IN ({ids})
 == Again
 UPDATE shop_jobs SET status = 'pending', owner = NULL, answered_by = NULL, sent_at = NULL WHERE status = 'relayed' AND owner = $1 AND id IN ({ids})
 == Parked

@@ -110,6 +110,8 @@ UPDATE shop_jobs SET status = 'sent', sent_at = ?1, attempts = min(max(CAST(ifnu
 UPDATE shop_jobs SET status = 'relayed', sent_at = ?1, attempts = min(max(CAST(ifnull(attempts, 0) AS INTEGER), 0), 1000000000) + ?2, owner = ?3, error = NULL, answered_by = {by} WHERE status = 'pending' AND id IN ({ids}) AND EXISTS (SELECT 1 FROM shop_jobs_relays WHERE owner = ?3 AND until > 0)
 == Ended
 DELETE FROM shop_jobs WHERE status = 'relayed' AND owner = ? AND id IN ({ids})
+== Passed
+UPDATE shop_jobs SET answered_by = {by} WHERE status = 'relayed' AND owner = ? AND id IN ({ids})
 == Again
 UPDATE shop_jobs SET status = 'pending', owner = NULL, answered_by = NULL, sent_at = NULL WHERE status = 'relayed' AND owner = ? AND id IN ({ids})
 == Parked
