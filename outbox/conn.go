@@ -17,6 +17,8 @@ func (r *Relay) open(ctx context.Context) error {
 	if r.conn != nil {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, reaching)
+	defer cancel()
 	conn, replaced, err := r.seat.conn(ctx, r.db, r.d)
 	if err != nil {
 		if r.seat.lost {
@@ -135,12 +137,19 @@ func (r *Relay) failed(ctx context.Context, doing string, err error) error {
 		r.started, r.renewal = false, time.Time{}
 	}
 	if ctx.Err() == nil {
-		if why := Check(ctx, r.db, r.d); why != nil && job.KindOf(why) != job.Unavailable {
+		if why := r.check(ctx); why != nil && job.KindOf(why) != job.Unavailable {
 			r.forget() // a table that is made anew has rows with the ids of others
 			return job.Errorf(job.Unavailable, "outbox %s: %w", r.o.Name, why)
 		}
 	}
 	return job.Errorf(job.Unavailable, "outbox %s: %s the table %s: %w", r.o.Name, doing, r.d.Table, err)
+}
+
+// check is Check, of a database that may never answer.
+func (r *Relay) check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, reaching)
+	defer cancel()
+	return Check(ctx, r.db, r.d)
 }
 
 // each calls fn for the rows of a query until it says no. The rows are closed

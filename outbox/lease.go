@@ -391,6 +391,11 @@ func (r *Relay) giveBack(ctx context.Context) {
 // must not hold the relay for ever.
 const patience = 15 * time.Second
 
+// reaching is how long it may take to connect and to look whose outbox it is. Of
+// several hosts some may be away, and a connection that waits in the pool may be
+// half open, too.
+const reaching = 2 * patience
+
 // change runs a statement and says how many rows it changed. It goes on when ctx
 // ends: it is short, and half of it would be none of it.
 func (r *Relay) change(ctx context.Context, doing, stmt string, args ...any) (int64, error) {

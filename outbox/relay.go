@@ -248,7 +248,7 @@ func (r *Relay) start(ctx context.Context) error {
 	if r.o.Release == OnComplete && r.follower == nil {
 		return job.Errorf(job.Unsupported, "outbox %s: on_complete needs a job server in this process, which tells when jobs have ended; relay with on_relay", r.o.Name)
 	}
-	err := Check(ctx, r.db, r.d)
+	err := r.check(ctx)
 	if err == nil || ctx.Err() != nil {
 		return nil
 	}
