@@ -34,7 +34,8 @@ type RelayOptions struct {
 	// Lease is how long a relay that is silent is taken to live, after it has last
 	// renewed its lease and by the others, who may not have been there all the time:
 	// they take its rows when they have watched for as long. 0 is 60 s. A relay that
-	// works less than twice in that time takes nobody's rows.
+	// works less than twice in that time takes nobody's rows. It should be the same
+	// for all relays of an outbox: one with a shorter lease watches others for less.
 	Lease time.Duration
 	// Owner names the job server's disk: what this owner has relayed is there.
 	// It must be another one for each disk, and the same after a restart. Empty is
