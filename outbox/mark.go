@@ -226,7 +226,7 @@ func idsOf(fates []fate) string {
 // it is NULL, and so for all where there is no other.
 func answering(fates []fate) string {
 	var b strings.Builder
-	for _, f := range fates {
+	for _, f := range slices.Backward(fates) { // of two for one row the first counts here, and is the last that was said
 		if f.by == ([16]byte{}) {
 			continue
 		}

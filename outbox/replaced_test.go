@@ -50,7 +50,8 @@ func replaced(t *testing.T, w *world, options string) {
 	step(t, p.relay)
 	w.holds(t, statuses("relayed", 1, 3))
 	push()
-	step(t, p.relay) // hears of it
+	push()
+	step(t, p.relay) // hears of both at once
 	w.holds(t, statuses("relayed", 1, 3))
 	p.forget(t)
 	restart() // and knows it still, though their own jobs are forgotten
