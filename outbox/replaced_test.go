@@ -1,9 +1,13 @@
 package outbox_test
 
 import (
+	"context"
+	"strings"
 	"testing"
 
 	"github.com/outrider-jobs/outrider/job"
+	"github.com/outrider-jobs/outrider/outbox"
+	"github.com/outrider-jobs/outrider/sidecar"
 )
 
 // replacing are options under which a job is cancelled in favour of a later one.
@@ -112,4 +116,46 @@ func TestTheEndOfWhatHasReplacedAJob(t *testing.T) {
 			})
 		})
 	}
+}
+
+// deaf is a job server whose histories cannot be read for a while.
+type deaf struct {
+	*sidecar.Sidecar
+	err error
+}
+
+func (d *deaf) History(ctx context.Context, id job.ID) ([]job.Event, error) {
+	if d.err != nil {
+		return nil, d.err
+	}
+	return d.Sidecar.History(ctx, id)
+}
+
+// TestAHistoryThatCannotBeRead is no refusal: the rows before it in the batch
+// stay sent, and nobody reads of them that the job server takes no jobs.
+func TestAHistoryThatCannotBeRead(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		p := w.pod(t, disk(t), onComplete)
+		to, told := &deaf{p.Sidecar, job.Errorf(job.Unavailable, "the disk is away")}, map[int64]int{}
+		r := outbox.NewRelay(w.again(), w.d, to, outbox.RelayOptions{Release: outbox.OnComplete, Owner: p.store.Identity(),
+			OnRelay: func(rows []outbox.Relayed) {
+				for _, row := range rows {
+					told[row.Row]++
+				}
+			}})
+		head := w.order("", 1, "")
+		for n := 2; n < 4; n++ { // the second replaces the first
+			w.order("", n, `{"unique":{"keys":["type"],"on_conflict":"replace"}}`)
+		}
+		if _, err := r.Step(t.Context()); err == nil || strings.Contains(err.Error(), "does not take jobs") {
+			t.Fatalf("without a history: %v", err)
+		}
+		w.holds(t, "relayed[1] pending[2] pending[3]")
+		to.err = nil
+		step(t, r)
+		w.holds(t, statuses("relayed", 1, 4))
+		if told[head] != 1 {
+			t.Errorf("the first row was told %d times", told[head])
+		}
+	})
 }
