@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"syscall"
 
 	"modernc.org/sqlite"
 
@@ -28,7 +29,7 @@ func create(ctx context.Context, path string) error {
 	if !none {
 		return writable(path)
 	}
-	made := path + ".new"
+	made := path + ".half-made" // whoever finds it knows what it is, and nobody keeps a database under it
 	parts := []string{made, made + "-wal", made + "-shm", made + "-journal"}
 	if err := removeAll(parts...); err != nil {
 		return cannotMake(path, err)
@@ -37,13 +38,13 @@ func create(ctx context.Context, path string) error {
 		_ = removeAll(parts...) // err is why we are here, and the next start removes them too
 		return err
 	}
+	if err := flush(made, os.O_RDWR); err != nil { // Windows flushes only what is open for writing
+		return cannotMake(path, err)
+	}
 	if st, err := os.Stat(path); err == nil { // empty, with the rights that somebody gave it
 		if err := os.Chmod(made, st.Mode().Perm()); err != nil {
 			return cannotMake(path, err)
 		}
-	}
-	if err := flush(made); err != nil {
-		return cannotMake(path, err)
 	}
 	// What is left of a start that was cut off would be taken for the new store's.
 	if err := removeAll(path+"-wal", path+"-shm", path+"-journal"); err != nil {
@@ -55,10 +56,16 @@ func create(ctx context.Context, path string) error {
 	if runtime.GOOS == "windows" {
 		return nil // a folder cannot be flushed there, NTFS keeps a log of its names
 	}
-	if err := flush(filepath.Dir(path)); err != nil {
+	if err := flush(filepath.Dir(path), os.O_RDONLY); err != nil && !unflushable(err) {
 		return cannotMake(path, err)
 	}
 	return nil
+}
+
+// unflushable are the errors of a folder that cannot be flushed at all: SQLite
+// passes over them, too, and by then the store is there and whole.
+func unflushable(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported)
 }
 
 // writable finds out whether this process may write the file.
@@ -113,8 +120,8 @@ func fill(conn driver.Conn) error {
 }
 
 // flush brings a file, or the names in a folder, to the disk.
-func flush(path string) error {
-	f, err := os.Open(path)
+func flush(path string, how int) error {
+	f, err := os.OpenFile(path, how, 0)
 	if err != nil {
 		return err
 	}

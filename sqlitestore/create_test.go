@@ -81,8 +81,8 @@ func TestAStartThatWasCutOff(t *testing.T) {
 		"a log with an empty database":  live(t, vacuumed...),
 		"a schema that never committed": live(t, halfway...),
 		"a commit that was not ended":   hot(t),
-		"under the other name":          {".new": []byte("SQLite"), ".new-wal": []byte("x"), ".new-shm": nil, ".new-journal": []byte("y")},
-		"after the other name was made": {"": nil, ".new": live(t, append(vacuumed, outrider.Schema)...)[""]},
+		"under the other name":          {".half-made": []byte("SQLite"), ".half-made-wal": []byte("x"), ".half-made-shm": nil, ".half-made-journal": []byte("y")},
+		"after the other name was made": {"": nil, ".half-made": live(t, append(vacuumed, outrider.Schema)...)[""]},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "o.db")
@@ -204,6 +204,45 @@ func TestRightsOfAnEmptyFile(t *testing.T) {
 	_ = s.Close()
 	if st, err := os.Stat(path); err != nil || st.Mode().Perm() != 0o640 {
 		t.Errorf("%v, %v", st.Mode(), err)
+	}
+}
+
+// A folder in which names may be written and not read cannot be flushed.
+func TestAFolderThatCannotBeFlushed(t *testing.T) {
+	if os.Geteuid() <= 0 {
+		t.Skip("root reads every folder, and Windows has none like this")
+	}
+	dir := filepath.Join(t.TempDir(), "d")
+	if err := os.Mkdir(dir, 0o300); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(dir, 0o700) }) // so that it can be removed
+	s, err := sqlitestore.Open(t.Context(), filepath.Join(dir, "o.db"), sqlitestore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A file that somebody put beside the store, as a copy that is to take its place, stays.
+func TestACopyBesideTheStore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "o.db")
+	for _, suffix := range []string{".new", ".tmp", ".bak", ".old", "-new"} {
+		if err := os.WriteFile(path+suffix, []byte("all orders"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := sqlitestore.Open(t.Context(), path, sqlitestore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, suffix := range []string{".new", ".tmp", ".bak", ".old", "-new"} {
+		if b, err := os.ReadFile(path + suffix); err != nil || string(b) != "all orders" {
+			t.Errorf("%s: %q, %v", suffix, b, err)
+		}
 	}
 }
 
