@@ -38,6 +38,10 @@ func create(ctx context.Context, path string) error {
 		_ = removeAll(parts...) // err is why we are here, and the next start removes them too
 		return err
 	}
+	if err := vacant(ctx, path); err != nil {
+		_ = removeAll(parts...)
+		return err
+	}
 	if err := flush(made, os.O_RDWR); err != nil { // Windows flushes only what is open for writing
 		return cannotMake(path, err)
 	}
@@ -66,6 +70,30 @@ func create(ctx context.Context, path string) error {
 // passes over them, too, and by then the store is there and whole.
 func unflushable(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported)
+}
+
+// vacant makes sure that no other program works on the file in whose place the
+// store comes, nor has since it was looked at: its writes would be lost.
+func vacant(ctx context.Context, path string) error {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	c, err := sqlite.NewConnector("file:" + escape(path) + "?_pragma=locking_mode(EXCLUSIVE)")
+	if err != nil {
+		return err
+	}
+	conn, err := c.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := script(conn, "BEGIN EXCLUSIVE"); err != nil {
+		return err
+	}
+	if n, err := number(conn, "SELECT count(*) FROM sqlite_schema"); err != nil || n == 0 {
+		return err
+	}
+	return judge(path, 0, 0)
 }
 
 // writable finds out whether this process may write the file.

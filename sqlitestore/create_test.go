@@ -246,6 +246,58 @@ func TestACopyBesideTheStore(t *testing.T) {
 	}
 }
 
+// A database without tables in which another program works is not replaced: what
+// that writes would go into a file that has no name.
+func TestADatabaseThatIsInUse(t *testing.T) {
+	for name, script := range map[string][]string{
+		"in WAL mode, without tables": {"PRAGMA journal_mode = WAL", "PRAGMA user_version"},
+		"in WAL mode, writing":        {"PRAGMA journal_mode = WAL", "BEGIN IMMEDIATE", "CREATE TABLE orders (id)"},
+		"writing":                     {"BEGIN IMMEDIATE", "CREATE TABLE orders (id)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "o.db")
+			db, err := sql.Open("sqlite", "file:"+path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			db.SetMaxOpenConns(1)
+			for _, q := range script {
+				if _, err := db.Exec(q); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if s, err := sqlitestore.Open(t.Context(), path, sqlitestore.Options{}); job.KindOf(err) != job.Unavailable || !strings.Contains(err.Error(), "another program") {
+				t.Errorf("opened: %v", err)
+				if err == nil {
+					_ = s.Close()
+				}
+			}
+			end := "COMMIT"
+			if !slices.Contains(script, "BEGIN IMMEDIATE") {
+				end = "CREATE TABLE orders (id)"
+			}
+			if _, err := db.Exec(end); err != nil {
+				t.Error(err)
+			}
+			_ = db.Close()
+			if db, err = sql.Open("sqlite", "file:"+path); err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			var n int
+			if err := db.QueryRow("SELECT count(*) FROM orders").Scan(&n); err != nil {
+				t.Errorf("what it wrote is lost: %v", err)
+			}
+			for _, name := range names(t, path) {
+				if strings.Contains(name, "half-made") {
+					t.Error("there lies", name)
+				}
+			}
+		})
+	}
+}
+
 // names are the files in the folder of path.
 func names(t *testing.T, path string) []string {
 	t.Helper()
