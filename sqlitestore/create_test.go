@@ -207,25 +207,6 @@ func TestRightsOfAnEmptyFile(t *testing.T) {
 	}
 }
 
-// A folder in which names may be written and not read cannot be flushed.
-func TestAFolderThatCannotBeFlushed(t *testing.T) {
-	if os.Geteuid() <= 0 {
-		t.Skip("root reads every folder, and Windows has none like this")
-	}
-	dir := filepath.Join(t.TempDir(), "d")
-	if err := os.Mkdir(dir, 0o300); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.Chmod(dir, 0o700) }) // so that it can be removed
-	s, err := sqlitestore.Open(t.Context(), filepath.Join(dir, "o.db"), sqlitestore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
-}
-
 // A file that somebody put beside the store, as a copy that is to take its place, stays.
 func TestACopyBesideTheStore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "o.db")
