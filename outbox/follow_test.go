@@ -635,3 +635,26 @@ func TestARowWhoseJobAMiddlewareChanges(t *testing.T) {
 		}
 	})
 }
+
+// TestALateRenewalIsTold: whoever comes too late to its lease says so, once, as
+// others may have taken its rows. A first renewal is not late.
+func TestALateRenewalIsTold(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		p := w.pod(t, disk(t), onComplete)
+		told := func() int { return strings.Count(p.said(), "the lease was renewed too late") }
+		w.orders(0, 2)
+		for range 6 {
+			step(t, p.relay)
+			p.ahead += lease / 2
+		}
+		if n := told(); n != 0 {
+			t.Errorf("in time, and told %d times: %s", n, p.said())
+		}
+		p.ahead += lease
+		step(t, p.relay)
+		step(t, p.relay)
+		if n := told(); n != 1 {
+			t.Errorf("told %d times, want once: %s", n, p.said())
+		}
+	})
+}

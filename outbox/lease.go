@@ -90,8 +90,13 @@ func (r *Relay) renew(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if d := now.Sub(r.reached); d <= r.o.Lease/2 {
+	d := now.Sub(r.reached)
+	if d <= r.o.Lease/2 {
 		r.watched += max(0, d)
+	}
+	if d > r.o.Lease && !r.reached.IsZero() && !r.standby && r.o.Release == OnComplete {
+		r.o.Log.Warn("outbox: the lease was renewed too late, so others may have taken this job server's rows, and their jobs may run twice. Was the database away, or this machine too busy? A longer --outbox-lease bears more",
+			"outbox", r.o.Name, "lease", r.o.Lease, "last_renewed", d.Round(time.Millisecond))
 	}
 	r.reached = now
 	return n, nil

@@ -84,11 +84,11 @@ func (r *Relay) rejoin(ctx context.Context, is age) (n rejoined, err error) {
 				n.ended++
 				r.settle(b, fate{verb: ended})
 			}
+			if err := r.live(ctx); err != nil {
+				return n, err
+			}
 		}
 		if err := r.mark(ctx, len(r.settled)); err != nil {
-			return n, err
-		}
-		if err := r.live(ctx); err != nil {
 			return n, err
 		}
 		if len(page) < followPage {

@@ -105,6 +105,9 @@ func (r *Relay) read(ctx context.Context, from rowser, query string) (batch []ro
 // over some three times, and not once for each.
 func (r *Relay) push(ctx context.Context, letters []letter) error {
 	for size := len(letters); len(letters) > 0; {
+		if err := r.live(ctx); err != nil {
+			return err
+		}
 		part := letters[:min(size, len(letters))]
 		receipts, err := r.enqueue(ctx, part)
 		if err == nil {

@@ -108,8 +108,8 @@ func underFaults(t *testing.T, s *chaosShop, release outbox.Release, standard, f
 
 	s.keepHistory(h)
 	all := laws(release, len(servers))
-	if owners := starved(servers); len(owners) > 0 {
-		t.Logf("what ran again is not judged: this machine was too slow for the lease of %v, and its rows were sent again while it lived", owners)
+	if names := starved(servers); len(names) > 0 {
+		t.Logf("what ran again is not judged: this machine was too slow for the leases of %v, whose rows may have been sent again while they lived", names)
 		all = slices.DeleteFunc(all, func(l law) bool { return l.what == ranAgain })
 	}
 	s.judge(seed, all)
