@@ -15,22 +15,30 @@ import (
 	outrider "github.com/outrider-jobs/outrider"
 )
 
-// live is a database of which a copy is taken while it is open, as a process
-// that is killed leaves it.
-func live(t *testing.T, script ...string) map[string][]byte {
+// scripted opens a database that has no store in it, and runs statements on its one connection.
+func scripted(t *testing.T, path string, script ...string) *sql.DB {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "live.db")
 	db, err := sql.Open("sqlite", "file:"+path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
+	t.Cleanup(func() { _ = db.Close() }) // a test may have closed it
 	db.SetMaxOpenConns(1)
 	for _, q := range script {
 		if _, err := db.Exec(q); err != nil {
 			t.Fatalf("%s: %v", q, err)
 		}
 	}
+	return db
+}
+
+// live is a database of which a copy is taken while it is open, as a process
+// that is killed leaves it.
+func live(t *testing.T, script ...string) map[string][]byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "live.db")
+	db := scripted(t, path, script...)
+	defer db.Close()
 	files := map[string][]byte{}
 	for _, suffix := range []string{"", "-wal", "-journal"} {
 		if b, err := os.ReadFile(path + suffix); err == nil {
@@ -45,12 +53,7 @@ func live(t *testing.T, script ...string) map[string][]byte {
 func hot(t *testing.T) map[string][]byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "hot.db")
-	db, err := sql.Open("sqlite", "file:"+path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	db.SetMaxOpenConns(1)
+	db := scripted(t, path)
 	files := map[string][]byte{}
 	for _, step := range []struct{ sql, keep string }{
 		{sql: "PRAGMA auto_vacuum = INCREMENTAL; VACUUM; PRAGMA synchronous = OFF"},
@@ -60,9 +63,11 @@ func hot(t *testing.T) map[string][]byte {
 		if _, err := db.Exec(step.sql); err != nil {
 			t.Fatal(err)
 		}
-		if files[step.keep], err = os.ReadFile(path + step.keep); err != nil {
+		b, err := os.ReadFile(path + step.keep)
+		if err != nil {
 			t.Fatal(err)
 		}
+		files[step.keep] = b
 	}
 	return files
 }
@@ -237,17 +242,7 @@ func TestADatabaseThatIsInUse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "o.db")
-			db, err := sql.Open("sqlite", "file:"+path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer db.Close()
-			db.SetMaxOpenConns(1)
-			for _, q := range script {
-				if _, err := db.Exec(q); err != nil {
-					t.Fatal(err)
-				}
-			}
+			db := scripted(t, path, script...)
 			if s, err := sqlitestore.Open(t.Context(), path, sqlitestore.Options{}); job.KindOf(err) != job.Unavailable || !strings.Contains(err.Error(), "another program") {
 				t.Errorf("opened: %v", err)
 				if err == nil {
@@ -262,10 +257,7 @@ func TestADatabaseThatIsInUse(t *testing.T) {
 				t.Error(err)
 			}
 			_ = db.Close()
-			if db, err = sql.Open("sqlite", "file:"+path); err != nil {
-				t.Fatal(err)
-			}
-			defer db.Close()
+			db = scripted(t, path)
 			var n int
 			if err := db.QueryRow("SELECT count(*) FROM orders").Scan(&n); err != nil {
 				t.Errorf("what it wrote is lost: %v", err)
