@@ -35,13 +35,14 @@ var mayImport = map[string][]string{
 	"sidecar/httpapi":      {"job", "internal/wire"},
 	"internal/wire":        {"job", "internal/wording"},
 	"internal/wording":     {},
+	"internal/logsink":     {},
 	"client":               {"job", "internal/wire"},
 	"examples":             {},
 	"examples/quickstart":  public,
 	"examples/go-once":     public,
 	"examples/go-postgres": public,
 	"examples/go-sqlite":   public,
-	"cmd/outrider":         append([]string{"internal/wording"}, public...),
+	"cmd/outrider":         append([]string{"internal/wording", "internal/logsink"}, public...),
 }
 
 // public is what anybody may import.

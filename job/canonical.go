@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -17,12 +16,15 @@ import (
 // that a job may hold, so a tidier goes over the text before it:
 //
 //   - a name that comes twice in an object: the last one counts;
-//   - half of a surrogate pair: it becomes U+FFFD;
+//   - half of a surrogate pair: it stays what it is, as \ud800, for two halves are
+//     two values (ojs-unique-jobs.md §3.3);
 //   - a number beyond float64, such as 1e400: its literal stays, in lower case.
 //
 // The tidier also brings strings and names into NFC, and keeps the digits of
-// integers that float64 would merge with their neighbours. NFC is that of
-// x/text, which sets U+034F into a run of more than 30 combining marks.
+// numbers beyond 2^53 that float64 would merge with their neighbours. NFC is that
+// of x/text, which sets U+034F into a run of more than 30 combining marks. Names
+// with half a pair come in an order of their own: before all but "" and those that
+// begin with U+0000.
 
 // canonicalJSON is the canonical form of one JSON value. An error means that raw
 // is not JSON. It takes time linear in the size of raw, but for the sorting.
@@ -42,9 +44,10 @@ func canonicalJSON(raw []byte) ([]byte, error) {
 	return out, nil
 }
 
-// mark is how U+0000 is written, with which a string begins that stands for a
-// number which jcs must not see. A string that begins with U+0000 by itself is
-// given one more, so that the two are never mixed up and names keep their order.
+// mark is how U+0000 is written, with which a string begins that stands for what
+// jcs must not see: for a number, or with an s behind it for a string that holds
+// half a pair. A string that begins with U+0000 by itself is given one more, so
+// that they are never mixed up and names keep their order.
 const mark = `\u0000`
 
 // tidier rewrites raw into JSON that jcs takes. Its strings have no needless
@@ -67,14 +70,14 @@ func (t *tidier) value(i int) int {
 		return t.array(i)
 	}
 	end := skipValue(t.raw, i)
-	switch v := t.raw[i:end]; {
-	case v[0] == '"':
+	v := t.raw[i:end]
+	if v[0] == '"' {
 		t.text(v)
-	case exact(v):
+	} else if digits := exact(v); digits != nil {
 		t.marked = true
-		t.out = append(append(append(t.out, '"'), mark...), bytes.ToLower(v)...)
+		t.out = append(append(append(t.out, '"'), mark...), digits...)
 		t.out = append(t.out, '"')
-	default:
+	} else {
 		t.out = append(t.out, v...)
 	}
 	return end
@@ -123,24 +126,35 @@ func (t *tidier) text(v []byte) {
 		t.out = append(t.out, v...)
 		return
 	}
-	s, _ := unquote(v) // it is valid JSON; half a surrogate pair comes out as U+FFFD
+	if halved(v) {
+		t.marked = true
+		t.out = appendQuoted(append(append(t.out, '"'), mark+"s"...), appendHalves(nil, v))
+		t.out = append(t.out, '"')
+		return
+	}
+	s, _ := unquote(v) // it is valid JSON
 	s = norm.NFC.String(s)
 	t.out = append(t.out, '"')
 	if strings.HasPrefix(s, "\x00") {
 		t.marked = true
 		t.out = append(t.out, mark...)
 	}
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
+	t.out = append(appendQuoted(t.out, []byte(s)), '"')
+}
+
+// appendQuoted writes s with those escapes only that a JSON string needs.
+func appendQuoted(dst, s []byte) []byte {
+	for _, c := range s {
+		switch {
 		case c < 0x20:
-			t.out = append(t.out, '\\', 'u', '0', '0', '0'+c>>4, "0123456789abcdef"[c&15])
+			dst = append(dst, '\\', 'u', '0', '0', '0'+c>>4, "0123456789abcdef"[c&15])
 		case c == '"' || c == '\\':
-			t.out = append(t.out, '\\', c)
+			dst = append(dst, '\\', c)
 		default:
-			t.out = append(t.out, c)
+			dst = append(dst, c)
 		}
 	}
-	t.out = append(t.out, '"')
+	return dst
 }
 
 // rest is out without the members that were replaced. One may lie within another.
@@ -159,24 +173,7 @@ func (t *tidier) rest() []byte {
 	return append(kept, t.out[from:]...)
 }
 
-// exact reports whether a literal is a number that must keep its spelling: an
-// integer beyond ±(2^53−1), or what float64 cannot hold at all.
-func exact(v []byte) bool {
-	if c := v[0]; c != '-' && (c < '0' || c > '9') {
-		return false
-	}
-	if bytes.ContainsAny(v, ".eE") {
-		_, err := strconv.ParseFloat(string(v), 64)
-		return err != nil
-	}
-	if len(v) <= 15 {
-		return false
-	}
-	n, err := strconv.ParseInt(string(v), 10, 64)
-	return err != nil || n >= 1<<53 || n <= -1<<53
-}
-
-// unmark puts the numbers of a tidier back into canonical text. A quotation mark
+// unmark puts what a tidier has marked back into canonical text. A quotation mark
 // within a string has a backslash before it, and the one that ends a string has
 // none behind it: every other one before a mark begins a string of the tidier's.
 func unmark(text []byte) []byte {
@@ -192,6 +189,16 @@ func unmark(text []byte) []byte {
 			out, text = append(out, text[:i+1]...), text[i+1:]
 		case bytes.HasPrefix(body, []byte(mark)):
 			out, text = append(out, text[:i+1]...), body
+		case body[0] == 's':
+			out = append(append(out, text[:i]...), '"')
+			end := skipValue(text, i)
+			for in := text[i+1+len(mark)+1 : end-1]; len(in) > 0; in = in[1:] {
+				if in[0] == '\\' {
+					in = in[1:]
+				}
+				out = append(out, in[0])
+			}
+			out, text = append(out, '"'), text[end:]
 		default:
 			end := bytes.IndexByte(body, '"')
 			out = append(append(out, text[:i]...), body[:end]...)

@@ -3,6 +3,7 @@ package job
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Kind says what sort of failure an error is. Callers branch on Kind, never on text.
@@ -34,16 +35,45 @@ var ErrForeign = errors.New("the answer is none of a job server")
 // Error is the one error type of the project. Message is for a person: what
 // happened, to what, why, and what to do next. Details goes to the wire as an
 // object. Err is the cause, if there is one; for [Internal] errors neither it
-// nor the message ever leaves the process.
+// nor the message ever leaves the process, and for [Unavailable] ones the text of
+// the cause does not: see [Error.Outside].
 type Error struct {
 	Kind    Kind
 	Message string
 	Details map[string]any
 	Err     error
+	Public  string // instead of Message outside of the process, where that names files; empty: Message does
 }
 
 // Error returns the message.
 func (e *Error) Error() string { return e.Message }
+
+// Outside is the message as callers in other processes may read it: without the
+// texts of causes that are not the project's own, such as those of a database or of
+// the operating system, which name files and more. The log has them.
+func (e *Error) Outside() string {
+	if e.Public != "" {
+		return e.Public
+	}
+	told := e.Message
+	for cause := e.Err; cause != nil; cause = errors.Unwrap(cause) {
+		text, own := cause.Error(), ""
+		if inner, ok := cause.(*Error); ok {
+			own = inner.Outside()
+		}
+		if own == "" {
+			told = strings.ReplaceAll(told, ": "+text, "")
+		}
+		told = strings.ReplaceAll(told, text, own)
+		if own != "" {
+			break // it has looked at its own causes
+		}
+	}
+	if told == "" {
+		return "the server cannot answer this now; its log says why"
+	}
+	return told
+}
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }

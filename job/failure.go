@@ -8,15 +8,18 @@ import (
 
 // Failure is what a worker reports with FAIL (ojs-core.md §8, ojs-retry.md §7.3).
 type Failure struct {
-	Type       string // empty: error_class or type of Details, else the code, else "Error" (contract §2.7)
-	Message    string
-	Code       string // RETRY, DISCARD, DEAD_LETTER or FAIL decide; others are for people
-	Retryable  *bool  // false makes the failure final
-	Details    json.RawMessage
-	Backtrace  []string        // the one member that is cut: 50 frames and 10,000 characters stay
-	Extra      json.RawMessage // a JSON object of further members of the error, given back as they came
-	Requeue    bool            // give the job back untouched, as often as the server allows; nothing else counts then
-	RetryAfter *time.Duration  // instead of the computed backoff, still capped
+	Type      string // empty: error_class or type of Details, else the code, else "Error" (contract §2.7)
+	Message   string
+	Code      string // RETRY, DISCARD, DEAD_LETTER or FAIL decide; others are for people
+	Retryable *bool  // false makes the failure final
+	Details   json.RawMessage
+	Backtrace []string        // the one member that is cut: 50 frames and 10,000 characters stay
+	Extra     json.RawMessage // a JSON object of further members of the error, given back as they came
+	Requeue   bool            // give the job back untouched, as often as the server allows; nothing else counts then
+	// Undelivered, together with Requeue, is the word of a server that the job never
+	// reached its worker: it may go back as often as that happens. Nobody sends it.
+	Undelivered bool
+	RetryAfter  *time.Duration // instead of the computed backoff, still capped
 }
 
 // errorMembers are the members of a stored error that have a field of their own,

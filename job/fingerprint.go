@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 )
@@ -78,10 +80,12 @@ func pick(obj json.RawMessage, names []string) (values []json.RawMessage, found 
 	}
 	for i := skipSpace(obj, 1); obj[i] != '}'; {
 		end := skipValue(obj, i)
-		name, _ := unquote(obj[i:end]) // it is valid JSON
+		quoted := obj[i:end]
+		name, _ := unquote(quoted) // it is valid JSON
 		i = skipSpace(obj, skipSpace(obj, end)+1)
 		end = skipValue(obj, i)
-		if n, ok := slices.BinarySearch(names, norm.NFC.String(name)); ok {
+		half := strings.ContainsRune(name, utf8.RuneError) && halved(quoted) // no list can name it
+		if n, ok := slices.BinarySearch(names, norm.NFC.String(name)); ok && !half {
 			if values[n] == nil {
 				found++
 			}

@@ -228,6 +228,7 @@ func TestKeysAreWholeText(t *testing.T) {
 		for field, body := range map[string]string{
 			"deduplication.id": `{"deduplication":{"id":"%"}}`, "debounce.id": `{"debounce":{"id":"%"}}`,
 			"options.job_id": `{"job_id":"%"}`, "unique.key": `{"unique":{"key":"%"}}`,
+			"unique.args_keys": `{"unique":{"keys":["args"],"args_keys":["a","%"]}}`, "unique.meta_keys": `{"unique":{"keys":["meta"],"meta_keys":["%"]}}`,
 		} {
 			body := `{"type":"a.b","args":[],"options":` + strings.Replace(body, "%", half, 1) + `}`
 			var e *Error
@@ -239,6 +240,56 @@ func TestKeysAreWholeText(t *testing.T) {
 	for _, whole := range []string{`\ud83d\ude00`, `😀`, `\\ud800`, `\ufffd`, `�`, `\\\\ud800\n`} {
 		if _, err := ParseEnvelope([]byte(`{"type":"a.b","args":[],"options":{"job_id":"` + whole + `","unique":{"key":"` + whole + `"},"deduplication":{"id":"` + whole + `"}}}`)); err != nil {
 			t.Errorf("%s: got %v", whole, err)
+		}
+	}
+}
+
+// Two jobs whose args are not the same are no twins, however alike a careless
+// reader finds them (ojs-unique-jobs.md §3.3).
+func TestAlmostTheSameArgsAreNoTwins(t *testing.T) {
+	t.Parallel()
+	key := func(args, more string) string {
+		e, err := ParseEnvelope([]byte(`{"type":"a.b","args":` + args + `,` + more + `}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Validate(); err != nil {
+			t.Fatalf("%s %s: %v", args, more, err)
+		}
+		return e.keys.fingerprint
+	}
+	for _, pair := range [][2]string{
+		{`"\ud800"`, `"\udfff"`}, {`"\ud800"`, `"\ufffd"`}, {`"a\ud800b"`, `"a\ud801b"`}, {`"\ud83d\ude00"`, `"\ude00\ud83d"`}, {`"\ud800"`, `"\\ud800"`},
+		{`9007199254740993.0`, `9007199254740992.0`}, {`9007199254740993`, `9007199254740992`}, {`9.007199254740993e15`, `9.007199254740992e15`},
+		{`9007199254740992.5`, `9007199254740992`}, {`-9007199254740993.0`, `-9007199254740992.0`}, {`123456789012345678.0`, `123456789012345679.0`},
+		{`1e400`, `1e401`},
+	} {
+		for _, tt := range [][2]string{
+			{`[%]`, `"unique":{"keys":["args"],"on_conflict":"ignore"}`}, {`[{"a":%}]`, `"unique":{"keys":["args"],"args_keys":["a"]}`},
+			{`[{"a":{"b":[%]}}]`, `"unique":{"key":["a"]}`}, {`[]`, `"meta":{"m":%},"unique":{"keys":["meta"],"meta_keys":["m"]}`},
+		} {
+			put := func(v string) string {
+				return key(strings.Replace(tt[0], "%", v, 1), strings.Replace(tt[1], "%", v, 1))
+			}
+			if put(pair[0]) == put(pair[1]) {
+				t.Errorf("%s and %s are twins in %s, %s", pair[0], pair[1], tt[0], tt[1])
+			}
+		}
+	}
+	names := func(n string) string { return key(`[{"`+n+`":1}]`, `"unique":{"keys":["args"]}`) }
+	if names(`\ud800`) == names(`\udfff`) || names(`\ud800`) == names(`\ufffd`) {
+		t.Error("members with other names are twins")
+	}
+	listed := func(meta string) string {
+		return key(`[]`, `"meta":`+meta+`,"unique":{"keys":["meta"],"meta_keys":["\ufffd"]}`)
+	}
+	if listed(`{"\ufffd":1,"\ud800":2}`) != listed(`{"\ufffd":1}`) {
+		t.Error("half of a pair is taken for the character that is listed")
+	}
+	for _, same := range [][2]string{{`1.0`, `1`}, {`1e2`, `100`}, {`-0`, `0`}, {`9007199254740993.0`, `9007199254740993`}, {`9007199254740993e0`, `9007199254740993.00`},
+		{`"\uD800"`, `"\ud800"`}, {`1e21`, `10E20`}, {`0.1`, `0.10`}, {`1e23`, `9.9999999999999992e+22`}} {
+		if a, b := key(`[`+same[0]+`]`, `"unique":{"keys":["args"]}`), key(`[`+same[1]+`]`, `"unique":{"keys":["args"]}`); a != b {
+			t.Errorf("%s and %s are not the same", same[0], same[1])
 		}
 	}
 }

@@ -172,7 +172,7 @@ func (j *Job) Fail(now time.Time, c Claim, f Failure, r float64) error {
 	if err := j.held(c, Fail); err != nil {
 		return err
 	}
-	if f.Requeue && j.Releases < j.releases() {
+	if f.Requeue && (f.Undelivered || j.Releases < j.releases()) {
 		return j.giveBack(now)
 	}
 	if f.Requeue {

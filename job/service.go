@@ -96,6 +96,7 @@ type FetchRequest struct {
 	Worker     string        // who asks; may be empty
 	Visibility time.Duration // length of the reservation; 0 is the job's own, else the server's
 	Wait       time.Duration // how long to wait for a job; at most 20 s
+	Room       Room          `json:"-"` // ends the claim before Count when jobs are large; nil has room for all
 }
 
 // Beat is a heartbeat.
@@ -226,7 +227,8 @@ type Change struct {
 
 // Health is how the server is.
 type Health struct {
-	OK         bool
+	OK         bool          // requests are served
+	Degraded   bool          // they are, but not as they should be
 	Backend    string        // "sqlite"
 	Latency    time.Duration // of one read
 	Uptime     time.Duration
@@ -236,5 +238,7 @@ type Health struct {
 	Workers    int
 	StaleAfter time.Duration // a worker silent for longer is stale
 	StaleNow   int
-	Problem    string // what is wrong when not OK, for a person
+	Problem    string // what is wrong when not OK, or Degraded, for a person
+	Told       bool   // the log of the server has it already
+	Check      string // of the store after an unclean stop: running, passed or failed; empty where there was no need
 }

@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -23,9 +24,23 @@ type Store interface {
 	// returned. It never waits for a writer.
 	View(ctx context.Context, fn func(ReadTx) error) error
 
+	// Trouble is what is wrong with the store at present, in words for its
+	// operator, and nil when all is well. It waits for nothing.
+	// One that only makes it slow is [ErrDegraded].
+	Trouble() error
+
+	// Probe finds out whether something can be written and flushed now. It writes
+	// a little where nothing was written lately, for all who ask at the same time
+	// together, waits for 2 s at most, and returns what is wrong, as Trouble does.
+	Probe(ctx context.Context) error
+
 	// Close ends the store after the Updates that have begun. It may be called twice.
 	Close() error
 }
+
+// ErrDegraded is what a trouble of a store is that does all it is asked, but not
+// as fast as it should.
+var ErrDegraded = errors.New("degraded")
 
 // ReadTx reads one snapshot. It is the sum of small roles; take no more than you use.
 type ReadTx interface {
@@ -42,9 +57,14 @@ type JobReader interface {
 	// Job returns a copy of the job, or NotFound.
 	Job(ID) (*Job, error)
 	// Jobs returns the page of jobs that f asks for, and how many there are in all.
+	// A page that f.Room ends holds at least one job and has a Next; if there is no
+	// room for the first, it is NoRoom.
 	Jobs(f Filter) (Page, error)
 	// Held returns the active jobs whose lease names the worker.
 	Held(worker string) ([]*Job, error)
+	// Holders returns the ids of the active jobs by the worker that their lease
+	// names; of one worker if it is not empty. It reads no bodies.
+	Holders(worker string) (map[string][]ID, error)
 	// DeadStats counts the dead letters.
 	DeadStats() (DeadStats, error)
 }
@@ -88,7 +108,8 @@ type CronReader interface {
 
 // EventReader reads the event log.
 type EventReader interface {
-	// Events returns at most f.Limit events in ascending order.
+	// Events returns at most f.Limit events in ascending order, and fewer if f.Room
+	// ends the page; if there is no room for the first, it is NoRoom.
 	Events(f EventFilter) ([]Event, error)
 	// History returns the newest events of a job in ascending order, at most
 	// HistoryLimit of them and none that was pruned, or NotFound. It reads what
@@ -102,9 +123,11 @@ type Tx interface {
 	ReadTx
 	// Available returns up to n available jobs: the queues in the order given,
 	// inside one by priority, highest first, then by Seq. Paused queues have none.
+	// It and Due may return fewer when they are large, but at least one if there is one.
 	Available(queues []string, n int) ([]*Job, error)
 	// Due returns up to n jobs in state s whose DueAt is not after before, the
-	// earliest first, and those of one instant by Seq.
+	// earliest first, and those of one instant by Seq. With math.MaxInt32 it
+	// returns all, however large.
 	Due(s State, before time.Time, n int) ([]*Job, error)
 	// NextDue returns the earliest DueAt of state s, or the zero time.
 	NextDue(s State) (time.Time, error)
@@ -162,6 +185,7 @@ type Filter struct {
 	Limit     int // 1 to 1000; a Service takes 0 as 50, a Store wants a number
 	Offset    int
 	Cursor    string // Page.Next of the page before
+	Room      Room   `json:"-"` // ends a page of large jobs before its Limit; nil has room for all
 }
 
 // Page is one page of a list.
@@ -261,5 +285,6 @@ type EventFilter struct {
 	After    int64 // Seq of the last event already seen
 	Since    time.Time
 	Until    time.Time
-	Limit    int // 1 to 1000; a Service takes 0 as 100, a Store wants a number
+	Limit    int  // 1 to 1000; a Service takes 0 as 100, a Store wants a number
+	Room     Room `json:"-"` // ends a page of large events before its Limit; nil has room for all
 }

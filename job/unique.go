@@ -212,10 +212,13 @@ func (p *UniquePolicy) readNames(given fields) error {
 func distinct(v json.RawMessage, field string) ([]string, error) {
 	list := []string{}
 	err := Elements(v, func(_ int, item json.RawMessage) error { // what is no array is an error, too
-		s, err := text(item, field)
+		s, err := whole(item, field)
 		list = append(list, norm.NFC.String(s))
 		return err
 	})
+	if err != nil && halved(v) {
+		return nil, invalid(Invalid, field, "must not hold half of a surrogate pair, got %s", shown(v))
+	}
 	if err != nil {
 		return nil, invalid(Invalid, field, "must be an array of strings, got %s", shown(v))
 	}

@@ -54,22 +54,41 @@ func (s *Sidecar) PurgeDead(ctx context.Context, before time.Time) (int64, error
 	return s.exhume(ctx, job.Filter{Until: before}, func(tx job.Tx, j *job.Job) (bool, error) { return true, tx.DeleteJob(j.ID) })
 }
 
+// fewLarge is how many jobs are taken in one transaction where each may be as large
+// as a job can be: they are all in memory together.
+const fewLarge = 32
+
+// paced is how many jobs are taken next after these: a whole slice where they are small.
+func paced(last []*job.Job) int {
+	size := 0
+	for _, j := range last {
+		size += j.Size()
+	}
+	if size > len(last)*(16<<10) {
+		return fewLarge
+	}
+	return slice
+}
+
 // exhume does something to every dead letter that f lets through, the oldest
 // first, which takes it out of the dead letters, unless do says that it stays. A
 // Limit of 0 is none.
 func (s *Sidecar) exhume(ctx context.Context, f job.Filter, do func(job.Tx, *job.Job) (bool, error)) (done int64, err error) {
+	pace := fewLarge
 	for stayed := 0; ; {
-		n := slice
+		n := pace
 		if f.Limit > 0 {
-			n = int(min(slice, int64(f.Limit)-done))
+			n = int(min(int64(n), int64(f.Limit)-done))
 		}
 		var taken []*job.Job
+		var r ration
 		found, stay := 0, 0
 		err := s.store.Update(ctx, func(tx job.Tx) error {
 			taken, stay = nil, 0
 			dead, err := tx.Dead(f, n+stayed) // those that stay are met again
-			found = len(dead)
-			for i := 0; i < found && len(taken) < n && err == nil; i++ {
+			found, r = len(dead), newRation()
+			pace = paced(dead)
+			for i := 0; i < found && len(taken) < n && err == nil && (i < stayed || !r.over()); i++ {
 				var gone bool
 				if gone, err = do(tx, dead[i]); gone {
 					taken = append(taken, dead[i])
@@ -83,7 +102,7 @@ func (s *Sidecar) exhume(ctx context.Context, f job.Filter, do func(job.Tx, *job
 			return done, err
 		}
 		s.announce(taken...)
-		if done += int64(len(taken)); found < n+stayed || done == int64(f.Limit) {
+		if done += int64(len(taken)); !r.full && found < n+stayed || done == int64(f.Limit) {
 			return done, nil
 		}
 		stayed = stay

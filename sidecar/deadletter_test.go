@@ -36,7 +36,7 @@ func (w *world) deadTotal() int64 {
 	return st.Total
 }
 
-// counting is a store that knows how many jobs each of its transactions changed.
+// counting is a store that knows how many jobs and workers each of its transactions changed.
 type counting struct {
 	job.Store
 	sizes *[]int
@@ -60,7 +60,11 @@ type countingTx struct {
 func (c countingTx) UpdateJob(j *job.Job) error { *c.n++; return c.Tx.UpdateJob(j) }
 func (c countingTx) DeleteJob(id job.ID) error  { *c.n++; return c.Tx.DeleteJob(id) }
 
-// Many dead letters are retried and purged in slices of 500, and all are counted.
+func (c countingTx) PutWorker(w job.WorkerInfo) error { *c.n++; return c.Tx.PutWorker(w) }
+func (c countingTx) DeleteWorker(id string) error     { *c.n++; return c.Tx.DeleteWorker(id) }
+
+// Many dead letters are retried and purged in slices of 500, when the first few have
+// shown that they are small, and all are counted.
 func TestDeadLettersInSlices(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Retention{})
@@ -68,16 +72,18 @@ func TestDeadLettersInSlices(t *testing.T) {
 	w.graveyard(n)
 	var sizes []int
 	w.Sidecar.store = counting{w.store, &sizes}
-	if got, err := w.ReviveDead(t.Context(), job.Filter{Limit: slice + 10}); got != slice+10 || err != nil || fmt.Sprint(sizes) != "[500 10]" {
+	if got, err := w.ReviveDead(t.Context(), job.Filter{Limit: slice + 10}); got != slice+10 || err != nil {
 		t.Errorf("retried %d in %v, %v", got, sizes, err)
 	}
+	inSlices(t, "retry", sizes, slice+10)
 	if first := w.take("", 0); first.Type != "n.n0" {
 		t.Errorf("the first is %s", first.Type)
 	}
 	sizes = nil
-	if got, err := w.PurgeDead(t.Context(), w.time().Add(tick)); got != n-slice-10 || err != nil || fmt.Sprint(sizes) != "[500 40]" {
+	if got, err := w.PurgeDead(t.Context(), w.time().Add(tick)); got != n-slice-10 || err != nil {
 		t.Errorf("purged %d in %v, %v", got, sizes, err)
 	}
+	inSlices(t, "purge", sizes, n-slice-10)
 	if left := w.deadTotal(); left != 0 {
 		t.Errorf("%d are left", left)
 	}
@@ -119,5 +125,19 @@ func TestPruneByCount(t *testing.T) {
 	}
 	if got := New(nil, Options{}).o.Retention.DeadCount; got != 10_000 {
 		t.Errorf("by default %d stay", got)
+	}
+}
+
+// Large dead letters are taken a few at a time: those of one transaction are in memory together.
+func TestFewLargeDeadLettersAtOnce(t *testing.T) {
+	t.Parallel()
+	small, large := &job.Job{}, &job.Job{Envelope: job.Envelope{Args: make([]byte, 1<<20)}}
+	for _, tt := range []struct {
+		last []*job.Job
+		want int
+	}{{nil, slice}, {[]*job.Job{small}, slice}, {[]*job.Job{large}, fewLarge}, {[]*job.Job{small, small, large}, fewLarge}} {
+		if got := paced(tt.last); got != tt.want {
+			t.Errorf("after %d jobs %d, want %d", len(tt.last), got, tt.want)
+		}
 	}
 }

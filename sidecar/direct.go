@@ -2,19 +2,17 @@ package sidecar
 
 import (
 	"context"
+	"time"
 
 	"github.com/outrider-jobs/outrider/job"
 )
 
 // Direct tells a worker to be quiet, to terminate, or to go on; see [job.Operator].
 func (s *Sidecar) Direct(ctx context.Context, id, wish string) (job.WorkerInfo, error) {
-	all, err := s.direct(ctx, wish, func(tx job.Tx) ([]job.WorkerInfo, error) {
-		w, err := tx.Worker(id)
-		if job.KindOf(err) == job.NotFound {
-			err = untold(id)
-		}
-		return []job.WorkerInfo{w}, err
-	})
+	all, err := s.direct(ctx, wish, id)
+	if err == nil && len(all) == 0 {
+		err = untold(id)
+	}
 	if err != nil {
 		return job.WorkerInfo{}, err
 	}
@@ -34,7 +32,15 @@ func untold(id string) error {
 
 // DirectAll tells all workers that are known; see [job.Operator].
 func (s *Sidecar) DirectAll(ctx context.Context, wish string) (int, error) {
-	all, err := s.direct(ctx, wish, func(tx job.Tx) ([]job.WorkerInfo, error) { return tx.Workers() })
+	known, err := view(ctx, s, job.ReadTx.Workers)
+	if err != nil {
+		return 0, err
+	}
+	ids := make([]string, len(known))
+	for i, w := range known {
+		ids[i] = w.ID
+	}
+	all, err := s.direct(ctx, wish, ids...)
 	if err != nil {
 		return 0, err
 	}
@@ -42,36 +48,52 @@ func (s *Sidecar) DirectAll(ctx context.Context, wish string) (int, error) {
 	return len(all), nil
 }
 
-func (s *Sidecar) direct(ctx context.Context, wish string, whom func(job.Tx) ([]job.WorkerInfo, error)) (all []job.WorkerInfo, err error) {
+// direct tells the workers with the ids that are known, some in each transaction,
+// and returns them. After an error some may have been told.
+func (s *Sidecar) direct(ctx context.Context, wish string, ids ...string) (all []job.WorkerInfo, err error) {
 	if err := new(job.WorkerInfo).Direct(wish); err != nil {
 		return nil, err
 	}
 	now := s.now()
-	var turn uint64
-	err = s.store.Update(ctx, func(tx job.Tx) error {
-		turn = s.roster.turn()
-		if all, err = whom(tx); err != nil {
-			return err
+	for len(ids) > 0 {
+		var told []job.WorkerInfo
+		var turn uint64
+		n := 0
+		err := s.store.Update(ctx, func(tx job.Tx) error {
+			told, n, turn = nil, 0, s.roster.turn()
+			for r := newRation(); n < len(ids) && !r.over(); n++ {
+				w, err := s.directOne(tx, ids[n], wish, now)
+				if err == nil {
+					told = append(told, w)
+				} else if job.KindOf(err) != job.NotFound {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
 		}
-		for i, before := range all {
-			if err := all[i].Direct(wish); err != nil {
-				return err
-			}
-			if err := s.tellQuiet(tx, before, all[i], now); err != nil {
-				return err
-			}
-			if err := tx.PutWorker(all[i]); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
+		s.roster.set(turn, told...)
+		all, ids = append(all, told...), ids[n:]
 	}
-	s.roster.set(turn, all...)
 	for i := range all {
 		all[i].Stale = s.stale(all[i], now)
 	}
 	return all, nil
+}
+
+func (s *Sidecar) directOne(tx job.Tx, id, wish string, now time.Time) (job.WorkerInfo, error) {
+	before, err := tx.Worker(id)
+	if err != nil {
+		return before, err
+	}
+	w := before
+	if err := w.Direct(wish); err != nil {
+		return w, err
+	}
+	if err := s.tellQuiet(tx, before, w, now); err != nil {
+		return w, err
+	}
+	return w, tx.PutWorker(w)
 }

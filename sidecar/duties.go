@@ -99,9 +99,48 @@ func (s *Sidecar) Run(ctx context.Context) error {
 		defer close(done)
 		s.repeat(ctx, &s.ticker, s.ticking(), s.rewound, s.awaited)
 	}()
-	s.repeat(ctx, &s.clock, s.duties(), s.listen, s.planned)
+	s.attend(ctx)
 	<-done
 	return nil
+}
+
+// attend does the duties, and goes on to look at the clock while they wait for the
+// store: a slow one is no pause.
+func (s *Sidecar) attend(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var working chan struct{} // closed when the duties are done; nil while none is due
+	for meant := s.now(); ; {
+		busy := working != nil
+		select {
+		case <-ctx.Done():
+			if busy {
+				<-working
+			}
+			return
+		case <-s.clock.poke:
+		case <-timer.C:
+		case <-working:
+			working = nil
+		}
+		if !busy { // else what is due waits for the duties, and was not slept through
+			meant = sooner(meant, s.clock.soonest())
+		}
+		s.listen(s.now(), meant)
+		now := s.now()
+		if working == nil && !s.clock.soonest().After(now) {
+			done := make(chan struct{})
+			working = done
+			go func() {
+				defer close(done)
+				s.round(ctx, &s.clock, s.duties())
+			}()
+		}
+		if meant = s.planned(now); working != nil {
+			meant = now.Add(lookEvery)
+		}
+		timer.Reset(max(0, meant.Sub(s.now())))
+	}
 }
 
 // repeat does duties whenever one is due, until ctx ends. look is called before,
@@ -159,14 +198,14 @@ func (s *Sidecar) sweep(ctx context.Context, upto time.Time, verb func(*job.Job)
 	var changed []*job.Job
 	err = s.store.Update(ctx, func(tx job.Tx) error {
 		changed, next = nil, time.Time{}
-		began := time.Now()
+		r := newRation()
 		for _, st := range states {
 			due, err := tx.Due(st, upto, slice)
 			if err != nil {
 				return err
 			}
 			for i, j := range due {
-				if i%32 == 31 && time.Since(began) > share {
+				if r.over() {
 					due = due[:i] // the others are due still
 					break
 				}
@@ -208,7 +247,7 @@ func (s *Sidecar) promote(ctx context.Context, now time.Time) (time.Time, error)
 func (s *Sidecar) rescue(ctx context.Context, now time.Time) (time.Time, error) {
 	if !s.limited {
 		if err := s.limitAll(ctx); err != nil {
-			s.pauses.deaf = true
+			s.pauses.deafen(true)
 			return time.Time{}, err
 		}
 		s.limited = true
@@ -218,15 +257,22 @@ func (s *Sidecar) rescue(ctx context.Context, now time.Time) (time.Time, error) 
 		j.Under(&s.o.Rules)
 		stood := s.pauses.stood(j.StartedAt)
 		switch {
-		case j.Overran(now, s.o.Timeout, stood):
+		case j.Overran(upto, s.o.Timeout, stood):
 			return j.Overrun(now, s.o.Timeout, s.o.Rand())
-		case now.Before(j.Lease.Until):
+		case !upto.Before(j.Lease.Until):
+			until, waits := s.spared(j, now)
+			if !upto.Before(until) && !waits {
+				return j.Lose(now, "visibility_timeout", s.o.Rand())
+			}
+			j.Lease.Until = until
+			j.Limit(s.o.Timeout, stood)
+			return nil
+		default:
 			j.Limit(s.o.Timeout, stood) // the limit was a shorter one when it was claimed, or the clock jumped
 			return nil
 		}
-		return j.Lose(now, "visibility_timeout", s.o.Rand())
 	}, job.Active)
-	s.pauses.deaf = err != nil
+	s.pauses.deafen(err != nil)
 	if next.After(upto) {
 		next = later(next, over) // until then it is covered
 	}

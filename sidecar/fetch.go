@@ -80,9 +80,14 @@ func (s *Sidecar) claim(ctx context.Context, f job.FetchRequest) ([]*job.Job, er
 // way; more says that there was a whole slice of that, and perhaps jobs behind it.
 func (s *Sidecar) claimSlice(ctx context.Context, f job.FetchRequest) (got []*job.Job, more bool, err error) {
 	now := s.now()
+	asked := s.answers.ask(now, "") // a FETCH is no sign of life (contract §4.9)
+	defer asked.over()
 	var late []*job.Job
 	err = s.store.Update(ctx, func(tx job.Tx) error {
 		got, late = nil, nil
+		if f.Room != nil {
+			f.Room.Reset()
+		}
 		for ask := f.Count; ask > 0; {
 			found, err := tx.Available(f.Queues, ask)
 			if err != nil {
@@ -94,8 +99,15 @@ func (s *Sidecar) claimSlice(ctx context.Context, f job.FetchRequest) (got []*jo
 					err = j.Expire(now)
 					late = append(late, j)
 				} else if len(got) < f.Count {
+					if f.Room != nil && !f.Room.Take(j.Size()) {
+						if len(got) == 0 && len(late) == 0 {
+							return job.NoRoom()
+						}
+						return nil
+					}
 					err = j.Start(now, s.lease(f, j))
 					j.Limit(s.o.Timeout, 0)
+					asked.about(j.ID)
 					got = append(got, j)
 				} else {
 					break
@@ -118,6 +130,11 @@ func (s *Sidecar) claimSlice(ctx context.Context, f job.FetchRequest) (got []*jo
 	if err != nil {
 		return nil, false, err
 	}
+	promised := make([]promise, len(got))
+	for i, j := range got {
+		promised[i] = promise{j.ID, j.Lease.Until}
+	}
+	asked.answer(s.now(), promised)
 	s.announce(got...)
 	s.announce(late...)
 	s.show(got...)

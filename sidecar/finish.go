@@ -3,6 +3,7 @@ package sidecar
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/outrider-jobs/outrider/job"
 )
@@ -44,17 +45,26 @@ func (s *Sidecar) Beat(ctx context.Context, b job.Beat) (job.BeatReply, error) {
 		return job.BeatReply{}, nameless()
 	}
 	now := s.now()
+	asked := s.answers.ask(now, b.Worker.ID)
+	defer asked.over()
+	for _, c := range b.Jobs {
+		asked.about(c.ID)
+	}
 	var reply job.BeatReply
+	var promised []promise
 	var w job.WorkerInfo
 	var turn uint64
 	err := s.store.Update(ctx, func(tx job.Tx) error {
-		reply = job.BeatReply{Time: now}
+		reply, promised = job.BeatReply{Time: now}, promised[:0]
 		wish := ""
 		for _, c := range b.Jobs {
 			c.Worker = b.Worker.ID
-			said, err := s.extend(tx, c, b, &reply)
+			said, until, err := s.extend(tx, c, b, &reply)
 			if err != nil {
 				return err
+			}
+			if !until.IsZero() {
+				promised = append(promised, promise{c.ID, until})
 			}
 			if wish == "" {
 				wish = said
@@ -73,6 +83,7 @@ func (s *Sidecar) Beat(ctx context.Context, b job.Beat) (job.BeatReply, error) {
 		s.pauses.missed(now)
 		return job.BeatReply{}, err
 	}
+	asked.answer(s.now(), promised)
 	s.met(w, turn, now)
 	if b.Visibility > 0 && len(reply.Extended) > 0 {
 		s.clock.wake(dutyRescue, now.Add(b.Visibility)) // it may be shorter than before
@@ -81,30 +92,30 @@ func (s *Sidecar) Beat(ctx context.Context, b job.Beat) (job.BeatReply, error) {
 }
 
 // extend looks at one job that a worker says it is running, and returns the
-// directive that the job's own meta asks for, where that is heeded (contract §4.9).
-func (s *Sidecar) extend(tx job.Tx, c job.Claim, b job.Beat, reply *job.BeatReply) (string, error) {
+// directive that the job's own meta asks for, where that is heeded (contract §4.9),
+// and the end of its reservation if that was moved.
+func (s *Sidecar) extend(tx job.Tx, c job.Claim, b job.Beat, reply *job.BeatReply) (wish string, until time.Time, err error) {
 	j, err := tx.Job(c.ID)
 	switch {
 	case job.KindOf(err) == job.NotFound && err != nil:
 		reply.Lost = append(reply.Lost, c.ID)
-		return "", nil
+		return "", until, nil
 	case err != nil:
-		return "", err
+		return "", until, err
 	case j.State == job.Cancelled:
 		reply.Cancelled = append(reply.Cancelled, c.ID)
-		return "", nil
+		return "", until, nil
 	}
 	if err := j.Extend(reply.Time, c, b.Visibility); err != nil {
 		reply.Lost = append(reply.Lost, c.ID)
-		return "", nil
+		return "", until, nil
 	}
 	j.Limit(s.o.Timeout, 0)
 	reply.Extended = append(reply.Extended, c.ID)
-	wish := ""
 	if s.o.TestDirectives {
 		wish = testDirective(j)
 	}
-	return wish, tx.UpdateJob(j)
+	return wish, j.Lease.Until, tx.UpdateJob(j)
 }
 
 // testDirective is the directive that a job's own meta asks for, empty if none.

@@ -41,10 +41,11 @@ func (s *Sidecar) ReleaseKey(ctx context.Context, fingerprint string) (released 
 	}
 	for {
 		var freed []*job.Job
+		var r ration
 		err := s.store.Update(ctx, func(tx job.Tx) error {
-			freed = nil
+			freed, r = nil, newRation()
 			twins, err := tx.Twins(fingerprint, "")
-			for ; err == nil && len(twins) > 0 && len(freed) < slice; twins, err = tx.Twins(fingerprint, "") {
+			for ; err == nil && len(twins) > 0 && !r.over(); twins, err = tx.Twins(fingerprint, "") {
 				for _, j := range twins {
 					j.ReleaseKey()
 					if err := tx.UpdateJob(j); err != nil {
@@ -59,7 +60,7 @@ func (s *Sidecar) ReleaseKey(ctx context.Context, fingerprint string) (released 
 			return released, err
 		}
 		s.announce(freed...)
-		if released += len(freed); len(freed) < slice {
+		if released += len(freed); !r.full {
 			return released, nil
 		}
 	}
@@ -79,7 +80,7 @@ func (s *Sidecar) DedupOwner(ctx context.Context, queue, id string) (*job.Job, e
 // ReleaseDedup takes a deduplication key off its owner; see [job.KeyService].
 func (s *Sidecar) ReleaseDedup(ctx context.Context, queue, id string) (bool, error) {
 	now := s.now()
-	var freed []*job.Job
+	var freed []*job.Job // one, unless the clock was set back: it stays one transaction
 	err := s.store.Update(ctx, func(tx job.Tx) error {
 		freed = nil
 		for {

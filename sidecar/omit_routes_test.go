@@ -331,7 +331,7 @@ POST /ojs/v1/workers/register, PUT /ojs/v1/cron/:name, PUT /ojs/v1/crons/:name`
 // backtraces were stored before (ojs-core.md §14.2).
 func TestEveryRouteOmitsBacktraces(t *testing.T) {
 	t.Parallel()
-	router := httpapi.New(newOmitWorld(t).omits, httpapi.Options{}).(*echo.Echo)
+	router := httpapi.New(newOmitWorld(t).omits, httpapi.Options{}).(interface{ Routes() []*echo.Route })
 	silent := map[string]bool{}
 	for _, route := range strings.Split(strings.ReplaceAll(blank, "\n", " "), ", ") {
 		silent[strings.TrimSpace(route)] = true

@@ -2,6 +2,7 @@ package sidecar
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -91,13 +92,12 @@ func (s *Sidecar) History(ctx context.Context, id job.ID) ([]job.Event, error) {
 func (s *Sidecar) Health(ctx context.Context) (job.Health, error) {
 	now := s.now()
 	h := job.Health{OK: true, Backend: "sqlite", Uptime: now.Sub(s.started), Time: now, StaleAfter: s.o.Silence}
+	if c, ok := s.store.(interface{ Checked() string }); ok {
+		h.Check = c.Checked()
+	}
 	begin := time.Now()
 	err := s.store.View(ctx, func(tx job.ReadTx) error {
 		qs, err := tx.Queues()
-		if err != nil {
-			return err
-		}
-		ws, err := tx.Workers()
 		if err != nil {
 			return err
 		}
@@ -106,21 +106,19 @@ func (s *Sidecar) Health(ctx context.Context) (job.Health, error) {
 				h.Paused++
 			}
 		}
-		for _, w := range ws {
-			if s.stale(w, now) {
-				h.StaleNow++
-			}
-		}
-		h.Queues, h.Workers = len(qs), len(ws)
+		h.Queues = len(qs)
 		return nil
 	})
+	if err == nil {
+		h.Workers, h.StaleNow, err = s.census(ctx, now)
+	}
 	h.Latency = time.Since(begin)
 	if err == nil {
-		// A transaction that writes nothing flushes nothing, and fails where writing would.
-		err = s.store.Update(ctx, func(job.Tx) error { return nil })
+		err = s.store.Probe(ctx)
 	}
 	if err != nil {
-		h.OK, h.Problem = false, err.Error()
+		h.OK, h.Problem = errors.Is(err, job.ErrDegraded), err.Error()
+		h.Degraded, h.Told = h.OK, s.store.Trouble() != nil
 	}
 	return h, nil
 }

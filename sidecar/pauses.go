@@ -2,14 +2,16 @@ package sidecar
 
 import (
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 )
 
 // pauses knows when this process did not listen to its workers: while it was stopped,
-// while its clock jumped, while it was too busy to come to its duties, and while
+// while its clock jumped, while it was too busy to look at its clock, and while
 // the store took no beats. Nobody is silent who was not heard (ojs-retry.md §9.3),
-// so what ran out in such a time, or soon after it, gets a grace.
+// so what ran out in such a time, or soon after it, gets a grace, however short it
+// was. A store that is only slow is no pause: who waits for it is known to [answers].
 //
 // A grace is as long as the time that was missed, at most a third of the silence
 // that ends a worker, and a little more, so that what lies in a socket can be read
@@ -18,8 +20,9 @@ import (
 // that began before it and by no other: a stream of short pauses puts nothing off
 // without end.
 //
-// It is the clock loop's alone, but for missed.
+// It is safe for concurrent use: the loop looks while the duties are at work.
 type pauses struct {
+	mu      sync.Mutex
 	looked  time.Time     // when the loop last looked; zero at first
 	heard   time.Duration // how long we have listened in all, until then
 	graces  []grace       // that are not over, in the order of their time
@@ -43,19 +46,21 @@ type jump struct {
 }
 
 const (
-	slack     = 10 * time.Millisecond  // by which a loop that listens may be late; a shorter pause is not told from that
+	slack     = 10 * time.Millisecond  // of two clocks that are read one after the other; a shorter jump is not told from that
 	hear      = 200 * time.Millisecond // to read and store what lies in the sockets
-	lookEvery = hear / 8               // from look to look in the last moments before something runs out
+	lookEvery = hear / 40              // from look to look in the last moments before something runs out
 )
 
 // look tells of the present, and of when the loop meant to look. away is how
 // long it did not listen, if that shows.
 func (p *pauses) look(now, meant time.Time) (away time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	refused := p.refused.Swap(0)
 	if p.looked.IsZero() {
 		p.looked, meant = now, now
 	}
-	if away = now.Sub(meant); away <= slack {
+	if away = now.Sub(meant); away <= 0 {
 		away, meant = 0, now
 	}
 	g := grace{from: meant, until: min(away, p.most)}
@@ -66,7 +71,7 @@ func (p *pauses) look(now, meant time.Time) (away time.Duration) {
 		p.heard += max(0, meant.Sub(p.looked))
 	}
 	if p.looked = now; g.until > 0 {
-		g.until += p.heard + hear
+		g.until += p.heard + min(hear, 20*g.until) // little lies there after a moment
 		p.graces = append(p.graces, g)
 	}
 	p.graces = slices.DeleteFunc(p.graces, func(g grace) bool {
@@ -78,6 +83,8 @@ func (p *pauses) look(now, meant time.Time) (away time.Duration) {
 // jumped is called before look, with the clock and with one that nobody sets. What
 // jumped was no time for whoever was at work.
 func (p *pauses) jumped(now, real time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if by := now.Sub(p.looked) - real.Sub(p.real); !p.looked.IsZero() && by > slack {
 		p.jumps = append(p.jumps, jump{now, by})
 	}
@@ -88,6 +95,8 @@ func (p *pauses) jumped(now, real time.Time) {
 // stood is how far the clock has jumped since an instant. What began between a
 // jump and the look that found it began by the clock as it is now.
 func (p *pauses) stood(since time.Time) (d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, j := range p.jumps {
 		if since.Before(j.at.Add(slack - j.by)) {
 			d += j.by
@@ -99,11 +108,25 @@ func (p *pauses) stood(since time.Time) (d time.Duration) {
 // missed notes that a beat could not be stored. Any goroutine may call it.
 func (p *pauses) missed(now time.Time) { p.refused.CompareAndSwap(0, now.UnixMilli()) }
 
+// unheard reports whether a beat could not be stored since the last look, of which
+// limit knows nothing yet.
+func (p *pauses) unheard() bool { return p.refused.Load() != 0 }
+
+// deafen says whether the store takes nothing now.
+func (p *pauses) deafen(is bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.deaf = is
+}
+
 // limit is the instant up to which what has run out counts, and when that changes
-// if nothing else happens; zero where nothing is covered.
+// if nothing else happens; zero where nothing is covered. It is never later than
+// the last look: of what was since then nobody knows whether we listened.
 func (p *pauses) limit(now time.Time) (upto, next time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if len(p.graces) == 0 {
-		return now, next
+		return sooner(now, p.looked), next
 	}
 	first := slices.MinFunc(p.graces, func(a, b grace) int { return a.from.Compare(b.from) })
 	return first.from.Add(-time.Millisecond), p.looked.Add(first.until - p.heard)

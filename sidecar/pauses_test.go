@@ -39,6 +39,7 @@ type standing struct {
 	gaps    []gap // in their order
 	workers []*beater
 	meant   time.Time
+	judged  time.Time
 }
 
 // stopped is the gap in which t lies.
@@ -67,7 +68,7 @@ func (x *standing) draw() {
 	end := x.time()
 	for range rapid.IntRange(1, 10).Draw(x.r, "pauses") {
 		from := end.Add(x.millis("runs", 1, 3000))
-		end = from.Add(x.millis("stands still", 40, rapid.SampledFrom([]int{300, 300, 3000, 10_000}).Draw(x.r, "at most")))
+		end = from.Add(x.millis("stands still", 1, rapid.SampledFrom([]int{10, 300, 300, 3000, 10_000}).Draw(x.r, "at most")))
 		x.gaps = append(x.gaps, gap{from, end})
 	}
 	for n := range 3 {
@@ -92,22 +93,31 @@ func (x *standing) draw() {
 	}
 }
 
+// readWithin is how many milliseconds it takes at most to read what came in a gap.
+func readWithin(g gap) int {
+	d := g.to.Sub(g.from)
+	if d > 2*lookEvery {
+		d = min(2*d, 100*time.Millisecond)
+	}
+	return int(d.Milliseconds())
+}
+
 // send draws when the next word of a worker is heard.
 func (x *standing) send(w *beater) {
 	if !w.arrives.IsZero() || !w.dies.IsZero() && !w.next.Before(w.dies) {
 		return
 	}
-	w.arrives = w.next.Add(x.millis("way", 0, 10))
+	w.arrives = w.next.Add(x.millis("way", 0, 9))
 	if g, in := x.stopped(w.arrives); in {
-		w.arrives = g.to.Add(x.millis("read after", 0, 100))
+		w.arrives = g.to.Add(x.millis("read after", 0, readWithin(g)))
 	}
 	if g, in := x.stopped(w.arrives); in {
 		w.arrives = g.to
 	}
 }
 
-// step goes on to the next thing that happens, and says whether that was a look of
-// the duties, which come first in the instant after a pause.
+// step goes on to the next thing that happens, and says whether that was a duty, or
+// the first look for a while. They come first in the instant after a pause.
 func (x *standing) step() (looked bool) {
 	at := x.meant
 	if g, in := x.stopped(at); in {
@@ -126,9 +136,13 @@ func (x *standing) step() (looked bool) {
 	}
 	if meant := sooner(x.meant, x.clock.soonest()); !meant.After(at) {
 		x.listen(at, meant)
+		looked = !x.clock.soonest().After(at) || at.Sub(x.judged) >= hear/8
+		if looked {
+			x.judged = at
+		}
 		x.round(x.t.Context(), &x.clock, x.duties())
 		x.meant = x.planned(at)
-		return true
+		return looked
 	}
 	return false
 }
@@ -242,7 +256,7 @@ func TestTheLastMomentsAreWatched(t *testing.T) {
 		}
 		w.set(next)
 	}
-	if looks > 16 {
+	if looks > 50 {
 		t.Errorf("it looked %d times in 5 s", looks)
 	}
 }

@@ -29,12 +29,13 @@ func (r Retention) pruneAt(j *job.Job) (at time.Time, ok bool) {
 }
 
 // prune removes jobs that their retention no longer covers (contract §4.21), a
-// slice of each sort. It comes back in an hour, or earlier for jobs that stay
+// slice of them. It comes back in an hour, or earlier for jobs that stay
 // for less than that.
 func (s *Sidecar) prune(ctx context.Context, now time.Time) (next time.Time, err error) {
 	r := s.o.Retention
 	err = s.store.Update(ctx, func(tx job.Tx) error {
-		at, err := s.pruneDead(tx, now) // first: what stays for a window is a dead letter no more
+		ration := newRation()
+		at, err := s.pruneDead(tx, &ration, now) // first: what stays for a window is a dead letter no more
 		if err != nil {
 			return err
 		}
@@ -45,7 +46,7 @@ func (s *Sidecar) prune(ctx context.Context, now time.Time) (next time.Time, err
 			if err != nil {
 				return err
 			}
-			if err := remove(tx, now, keep, old); err != nil {
+			if err := remove(tx, &ration, now, keep, old); err != nil {
 				return err
 			}
 			oldest, err := tx.NextDue(st)
@@ -63,14 +64,14 @@ func (s *Sidecar) prune(ctx context.Context, now time.Time) (next time.Time, err
 
 // pruneDead removes a slice of the dead letters that are too old, the oldest
 // first, and says when there is more to do before the hour is over, zero for never.
-func (s *Sidecar) pruneDead(tx job.Tx, now time.Time) (next time.Time, err error) {
+func (s *Sidecar) pruneDead(tx job.Tx, r *ration, now time.Time) (next time.Time, err error) {
 	keep := max(0, s.o.Retention.Dead)
-	old, err := tx.Dead(job.Filter{Until: now.Add(time.Millisecond - keep)}, slice) // Until itself is not meant
+	old, err := tx.Dead(job.Filter{Until: now.Add(time.Millisecond - keep)}, fewLarge) // Until itself is not meant
 	if err != nil {
 		return next, err
 	}
-	if err := remove(tx, now, s.o.Retention.kept(job.Discarded), old); err != nil || len(old) == slice || keep >= hourly {
-		if len(old) == slice {
+	if err := remove(tx, r, now, s.o.Retention.kept(job.Discarded), old); err != nil || len(old) == fewLarge || keep >= hourly {
+		if len(old) == fewLarge || r.full {
 			next = now
 		}
 		return next, err
@@ -82,16 +83,17 @@ func (s *Sidecar) pruneDead(tx job.Tx, now time.Time) (next time.Time, err error
 	return next, err
 }
 
-// trim removes what is too much, a slice of each sort, once an hour: old events,
-// and the dead letters behind the newest that are kept.
+// trim removes what is too much, a slice of it, once an hour: old events, and the
+// dead letters behind the newest that are kept.
 func (s *Sidecar) trim(ctx context.Context, now time.Time) (next time.Time, err error) {
 	err = s.store.Update(ctx, func(tx job.Tx) error {
 		next = now.Add(hourly)
-		events, err := tx.PruneEvents(now.Add(-max(0, s.o.Retention.Events)), slice)
+		r := newRation()
+		events, err := s.trimEvents(tx, now)
 		if err != nil {
 			return err
 		}
-		dead, err := s.trimDead(tx, now)
+		dead, err := s.trimDead(tx, &r, now)
 		if events || dead {
 			next = now
 		}
@@ -100,10 +102,24 @@ func (s *Sidecar) trim(ctx context.Context, now time.Time) (next time.Time, err 
 	return next, err
 }
 
+// trimEvents removes the oldest events, and looks at the time after some groups of
+// them: one holds up to a thousand.
+func (s *Sidecar) trimEvents(tx job.Tx, now time.Time) (more bool, err error) {
+	const some = 25
+	began := time.Now()
+	for n := 0; n < slice; n += some {
+		more, err = tx.PruneEvents(now.Add(-max(0, s.o.Retention.Events)), some)
+		if err != nil || !more || time.Since(began) > share {
+			break
+		}
+	}
+	return more, err
+}
+
 // trimDead removes a slice of the dead letters beyond the number that is kept,
 // the oldest first. It counts them itself: the counters of the queues may be
 // those of before this commit, and would have it remove too many.
-func (s *Sidecar) trimDead(tx job.Tx, now time.Time) (more bool, err error) {
+func (s *Sidecar) trimDead(tx job.Tx, r *ration, now time.Time) (more bool, err error) {
 	keep := int64(s.o.Retention.DeadCount)
 	if keep < 0 {
 		return false, nil
@@ -113,19 +129,23 @@ func (s *Sidecar) trimDead(tx job.Tx, now time.Time) (more bool, err error) {
 		return false, err
 	}
 	excess := page.Total - keep
-	old, err := tx.Dead(job.Filter{}, int(min(excess, slice)))
+	old, err := tx.Dead(job.Filter{}, int(min(excess, fewLarge)))
 	if err != nil {
 		return false, err
 	}
-	return excess > slice, remove(tx, now, s.o.Retention.kept(job.Discarded), old)
+	err = remove(tx, r, now, s.o.Retention.kept(job.Discarded), old)
+	return excess > fewLarge || r.full, err
 }
 
 // remove deletes jobs whose retention is over, but for those that an open window
 // still needs: they stay until it is over, too (contract §4.21). Of jobs with one
 // key and one end only the newest decides, so that a key which is pushed for ever
-// keeps a few jobs and not all.
-func remove(tx job.Tx, now time.Time, retention time.Duration, jobs []*job.Job) error {
+// keeps a few jobs and not all. It ends with the ration.
+func remove(tx job.Tx, r *ration, now time.Time, retention time.Duration, jobs []*job.Job) error {
 	for _, j := range jobs {
+		if r.over() {
+			return nil
+		}
 		needed, err := stays(tx, now, j)
 		switch {
 		case err != nil:

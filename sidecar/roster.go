@@ -3,6 +3,7 @@ package sidecar
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/outrider-jobs/outrider/job"
 )
@@ -43,43 +44,90 @@ func (r *roster) set(turn uint64, ws ...job.WorkerInfo) {
 	}
 }
 
-func (r *roster) drop(id string) {
+// drop forgets a worker, unless it has come again since the turn.
+func (r *roster) drop(turn uint64, id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.workers, id)
+	if r.workers[id].turn <= turn {
+		delete(r.workers, id)
+	}
 }
 
-// told reports whether a worker has been told, or has said, that it takes no more jobs.
+// which are the workers that a condition holds for.
+func (r *roster) which(wanted func(job.WorkerInfo) bool) (ws []job.WorkerInfo) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, w := range r.workers {
+		if wanted(w.WorkerInfo) {
+			ws = append(ws, w.WorkerInfo)
+		}
+	}
+	return ws
+}
+
+// nextSilent is the earliest instant of the workers that have one, else zero.
+func (r *roster) nextSilent(when func(job.WorkerInfo) (time.Time, bool)) (next time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, w := range r.workers {
+		if at, ok := when(w.WorkerInfo); ok {
+			next = sooner(next, at)
+		}
+	}
+	return next
+}
+
+// census counts the workers, and those of them that are stale.
+func (s *Sidecar) census(ctx context.Context, now time.Time) (all, stale int, err error) {
+	if err := s.loadRoster(ctx); err != nil {
+		return 0, 0, err
+	}
+	r := &s.roster
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, w := range r.workers {
+		if s.stale(w.WorkerInfo, now) {
+			stale++
+		}
+	}
+	return len(r.workers), stale, nil
+}
+
+// told reports whether a worker has been told, or has said, that it takes no more
+// jobs. Until the workers of the life before are in memory, that one is read alone:
+// a FETCH waits for no list.
 func (s *Sidecar) told(ctx context.Context, id string) (bool, error) {
 	if id == "" {
 		return false, nil
 	}
 	r := &s.roster
 	r.mu.Lock()
+	w, ok := r.workers[id]
 	loaded := r.loaded
 	r.mu.Unlock()
-	if !loaded {
-		if err := s.loadRoster(ctx); err != nil {
+	if !ok && !loaded {
+		before, err := view(ctx, s, func(tx job.ReadTx) (job.WorkerInfo, error) { return tx.Worker(id) })
+		if err != nil && job.KindOf(err) != job.NotFound {
 			return false, err
 		}
+		w, ok = listed{WorkerInfo: before}, err == nil
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	w, ok := r.workers[id]
 	return ok && !w.Takes(), nil
 }
 
 // loadRoster reads the workers of the life before, once.
 func (s *Sidecar) loadRoster(ctx context.Context) error {
-	var ws []job.WorkerInfo
-	err := s.store.View(ctx, func(tx job.ReadTx) (err error) {
-		ws, err = tx.Workers()
-		return err
-	})
+	r := &s.roster
+	r.mu.Lock()
+	loaded := r.loaded
+	r.mu.Unlock()
+	if loaded {
+		return nil
+	}
+	ws, err := view(ctx, s, job.ReadTx.Workers)
 	if err != nil {
 		return err
 	}
-	r := &s.roster
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.workers == nil {

@@ -61,7 +61,11 @@ type Sidecar struct {
 	hush    sync.Once
 
 	pauses  pauses
+	answers answers
 	limited bool // the jobs of the life before have been looked at; Run's alone
+
+	silent []silent  // workers that have been found so and not been dealt with; Run's alone
+	bereft time.Time // when one of them must be looked at again; Run's alone
 
 	crons     timetable
 	cronVerbs sync.Mutex // held while a schedule is changed, or its tick stored
@@ -139,6 +143,9 @@ func (s *Sidecar) Quiet() { s.hush.Do(func() { close(s.quiet) }) }
 // Recover does once what has come due while no server was running: a server
 // calls it before it answers its first request (contract §4.6).
 func (s *Sidecar) Recover(ctx context.Context) {
+	if err := s.loadRoster(ctx); err != nil {
+		s.log.Warn("the workers that are known could not be read yet, which is tried again when they are needed", "error", err)
+	}
 	s.round(ctx, &s.clock, s.duties())
 	if s.o.Ticks == nil { // which may wait for a database
 		s.round(ctx, &s.ticker, s.ticking())
@@ -176,6 +183,9 @@ func (s *Sidecar) announce(jobs ...*job.Job) {
 	}
 	now := s.now()
 	for _, j := range jobs {
+		if j.State != job.Active {
+			s.answers.forget(j.ID)
+		}
 		if j.State == job.Available {
 			s.bell.ring(j.Queue, 1)
 		}

@@ -86,47 +86,74 @@ func (s *Sidecar) met(w job.WorkerInfo, turn uint64, now time.Time) {
 // worker said itself that it has stopped, so nothing is to be learned from the
 // attempt, and ojs-core.md §7.5 has a worker that shuts down return its jobs.
 // They keep their places in line and their attempts; one that was given back as
-// often as it may be has failed.
+// often as it may be has failed. The worker goes with the last of them: after an
+// error in between, it can be deregistered again.
 func (s *Sidecar) Deregister(ctx context.Context, id string) (released []job.ID, err error) {
 	if id == "" {
 		return nil, nameless()
 	}
-	now := s.now()
-	var freed []*job.Job
-	err = s.store.Update(ctx, func(tx job.Tx) error {
-		freed, released = nil, nil
-		if _, err := tx.Worker(id); err != nil {
-			return err
-		}
-		held, err := tx.Held(id)
-		if err != nil {
-			return err
-		}
-		for _, h := range held {
-			j, err := tx.Job(h.ID)
-			if err != nil {
-				return err
-			}
-			if err := j.Under(&s.o.Rules).Fail(now, job.Claim{ID: j.ID, Worker: id}, job.Failure{Requeue: true}, s.o.Rand()); err != nil {
-				return err
-			}
-			if err := tx.UpdateJob(j); err != nil {
-				return err
-			}
-			freed, released = append(freed, j), append(released, j.ID)
-		}
-		if err := tx.Tell(job.WorkerEvent(job.WorkerStopped, id, now)); err != nil {
-			return err
-		}
-		return tx.DeleteWorker(id)
-	})
+	held, err := view(ctx, s, func(tx job.ReadTx) (map[string][]job.ID, error) { return tx.Holders(id) })
 	if err != nil {
 		return nil, err
 	}
-	s.roster.drop(id)
-	s.announce(freed...)
-	s.tellFinal(freed...)
+	now := s.now()
+	for left, stopped := held[id], false; !stopped; { // it may hold very many
+		var freed []*job.Job
+		var turn uint64
+		done := 0
+		err := s.store.Update(ctx, func(tx job.Tx) error {
+			freed, done, stopped, turn = nil, 0, false, s.roster.turn()
+			if _, err := tx.Worker(id); err != nil {
+				return err
+			}
+			for r := newRation(); done < len(left) && !r.over(); done++ {
+				j, err := s.giveBack(tx, left[done], id, now)
+				if err != nil {
+					return err
+				}
+				if j != nil {
+					freed = append(freed, j)
+				}
+			}
+			if stopped = done == len(left); !stopped {
+				return nil
+			}
+			if err := tx.Tell(job.WorkerEvent(job.WorkerStopped, id, now)); err != nil {
+				return err
+			}
+			return tx.DeleteWorker(id)
+		})
+		if err != nil {
+			return released, err
+		}
+		left = left[done:]
+		for _, j := range freed {
+			released = append(released, j.ID)
+		}
+		if stopped {
+			s.roster.drop(turn, id)
+			s.answers.forgetWorker(id)
+		}
+		s.announce(freed...)
+		s.tellFinal(freed...)
+	}
 	return released, nil
+}
+
+// giveBack returns a job that a worker held a moment ago to its queue, nil if it
+// does not hold it any more.
+func (s *Sidecar) giveBack(tx job.Tx, id job.ID, worker string, now time.Time) (*job.Job, error) {
+	j, err := tx.Job(id)
+	switch {
+	case err != nil && job.KindOf(err) == job.NotFound, err == nil && (j.State != job.Active || j.Lease.Worker != worker):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	if err := j.Under(&s.o.Rules).Fail(now, job.Claim{ID: j.ID, Worker: worker}, job.Failure{Requeue: true}, s.o.Rand()); err != nil {
+		return nil, err
+	}
+	return j, tx.UpdateJob(j)
 }
 
 // Workers lists the workers that are known; see [job.Operator].
@@ -150,108 +177,4 @@ func (s *Sidecar) Worker(ctx context.Context, id string) (job.WorkerInfo, error)
 // stale reports whether a worker has been silent for too long.
 func (s *Sidecar) stale(w job.WorkerInfo, now time.Time) bool {
 	return now.Sub(w.BeatAt) >= s.o.Silence
-}
-
-// watch takes the jobs of workers that beat once and then fell silent, and
-// forgets them after a day (contract §4.9).
-func (s *Sidecar) watch(ctx context.Context, now time.Time) (next time.Time, err error) {
-	if until := s.started.Add(s.o.Silence); now.Before(until) {
-		return until, nil // nobody could beat while this server was down
-	}
-	upto, over := s.pauses.limit(now)
-	var lost []*job.Job
-	var gone []string
-	err = s.store.Update(ctx, func(tx job.Tx) error {
-		lost, gone, next = nil, nil, time.Time{}
-		ws, err := tx.Workers()
-		if err != nil {
-			return err
-		}
-		for _, w := range ws {
-			if !s.stale(w, upto) {
-				next = sooner(next, w.BeatAt.Add(s.o.Silence))
-				continue
-			}
-			if err := s.mourn(tx, w, now); err != nil {
-				return err
-			}
-			if now.Sub(w.BeatAt) > day {
-				gone = append(gone, w.ID)
-			}
-			if w.Stale && now.Sub(w.BeatAt) > 3*s.o.Silence {
-				continue // its jobs have been looked at; what it claims without a beat, its lease decides
-			}
-			jobs, until, err := s.bereave(tx, w, upto, now)
-			if err != nil {
-				return err
-			}
-			lost, next = append(lost, jobs...), sooner(next, until)
-		}
-		return nil
-	})
-	if err != nil {
-		return time.Time{}, err
-	}
-	for _, id := range gone {
-		s.roster.drop(id)
-	}
-	s.announce(lost...)
-	s.tellFinal(lost...)
-	if next.IsZero() {
-		next = now.Add(hourly)
-	}
-	return later(next, over), nil
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-// mourn tells once that a worker is stale, and forgets it after a day.
-func (s *Sidecar) mourn(tx job.Tx, w job.WorkerInfo, now time.Time) error {
-	if !w.Stale {
-		if err := tx.Tell(job.WorkerEvent(job.WorkerStale, w.ID, now)); err != nil {
-			return err
-		}
-	}
-	if now.Sub(w.BeatAt) > day {
-		return tx.DeleteWorker(w.ID)
-	}
-	if w.Stale {
-		return nil
-	}
-	w.Stale = true
-	return tx.PutWorker(w)
-}
-
-// bereave takes the jobs of a stale worker. A job claimed after its last beat
-// shows that it lived then; until says when that is too long ago, too. What has
-// not run out at upto is covered by a grace.
-func (s *Sidecar) bereave(tx job.Tx, w job.WorkerInfo, upto, now time.Time) (lost []*job.Job, until time.Time, err error) {
-	held, err := tx.Held(w.ID)
-	if err != nil {
-		return nil, until, err
-	}
-	for _, h := range held {
-		if end := h.StartedAt.Add(s.o.Silence); upto.Before(end) {
-			until = sooner(until, end)
-			continue
-		}
-		j, err := tx.Job(h.ID)
-		if err != nil {
-			return nil, until, err
-		}
-		if err := j.Under(&s.o.Rules).Lose(now, "worker_death", s.o.Rand()); err != nil {
-			return nil, until, err
-		}
-		if err := tx.UpdateJob(j); err != nil {
-			return nil, until, err
-		}
-		s.log.Warn("a worker fell silent, its job goes to another", "worker", w.ID, "job", j.ID, "silent", now.Sub(w.BeatAt))
-		lost = append(lost, j)
-	}
-	return lost, until, nil
 }

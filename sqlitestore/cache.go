@@ -32,7 +32,7 @@ func (c *cache) put(j *job.Job) {
 		c.old, c.young, c.size = c.young, map[job.ID]*job.Job{}, 0
 	}
 	c.young[j.ID] = j
-	c.size += 1024 + len(j.Args) + len(j.Meta) + len(j.Extra) + len(j.Retry) + len(j.Unique) + len(j.Errors) + len(j.Result)
+	c.size += j.Size()
 }
 
 // drop forgets a job.

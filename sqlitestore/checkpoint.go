@@ -4,12 +4,18 @@ import (
 	"context"
 	"database/sql/driver"
 	"log/slog"
+	"os"
 	"time"
 )
 
 const (
 	logPages = 14000                  // in the log before they are moved into the file
 	logPause = 200 * time.Millisecond // between two looks at it, while there are commits
+	idleLook = 5 * time.Second        // between two looks at the files, while there are none
+
+	pageSize = 4096 // bytes, SQLite's own choice
+
+	patience = 10 * time.Second // with those who keep a lost log from being moved
 )
 
 // checkpointer moves what the log holds into the file, on a connection and a
@@ -52,15 +58,22 @@ func (c *checkpointer) run() {
 		select {
 		case <-c.closing:
 			return
+		case <-c.w.failed:
+			c.rescue()
+			return
+		case <-time.After(idleLook):
+			c.w.present()
+			continue
 		case <-c.commits:
 		}
-		if err := c.look(); err != nil && time.Since(c.told) > time.Minute {
+		if err := c.look(); err != nil && c.w.fault() == nil && time.Since(c.told) > time.Minute {
 			c.told = time.Now()
 			c.log.Warn("the write-ahead log could not be moved into the database file, and grows; it is tried again as long as it takes. If the disk is full, free some of it", "error", err)
 		}
 		select {
 		case <-c.closing:
 			return
+		case <-c.w.failed: // the next round sees to it
 		case <-time.After(logPause):
 		}
 	}
@@ -69,17 +82,65 @@ func (c *checkpointer) run() {
 // look moves pages if there are many. The second time there are few, and the
 // writer is left with fewer still.
 func (c *checkpointer) look() error {
-	pages, moved, err := checkpoint(c.conn, "NOOP")
+	pages, moved, err := c.w.move(c.conn, "NOOP")
 	if err != nil || pages-moved < logPages {
 		return err
 	}
 	for range 2 {
-		if _, _, err := checkpoint(c.conn, "PASSIVE"); err != nil {
+		if _, _, err := c.w.move(c.conn, "PASSIVE"); err != nil {
 			return err
 		}
 	}
 	c.w.finish.Store(true)
 	return nil
+}
+
+// rescue saves what is only in open files when the names of the store are not its
+// own any more: SQLite can still read a log without a name. It moves nothing after
+// a flush has failed, nor where all is in files that keep their names.
+func (c *checkpointer) rescue() {
+	l, p := c.w.broken.Load().loss, c.w.place
+	mode := "FULL"
+	switch {
+	case l.cut || l.db == removed:
+		return // there is nothing to move, or nowhere to move it
+	case l.db == replaced:
+		mode = "TRUNCATE" // the log is not the new file's, and would be applied to it
+	case l.log == there:
+		return // all is in it
+	}
+	for began := time.Now(); time.Since(began) < patience; {
+		pages, moved, err := checkpoint(c.conn, mode)
+		if err != nil {
+			c.log.Error("what the log held could not be moved into the database; keep copies of all files, and restore a backup", "database", p.db.path, "error", err)
+			return
+		}
+		if moved == pages && (mode == "FULL" || pages == 0) {
+			c.setAside(l)
+			c.log.Info("all that was acknowledged is in the database file, and nothing is needed of its log", "database", p.db.path)
+			return
+		}
+		time.Sleep(logPause) // the writer, or a reader, is just leaving
+	}
+	c.log.Error("what the log held could not all be moved into the database, as another program reads it; keep copies of all files", "database", p.db.path)
+}
+
+// setAside gives another name to the file that somebody has put in place of the
+// log. The next start would apply it to a database that it is not the log of.
+func (c *checkpointer) setAside(l loss) {
+	if l.log != replaced || l.db != there {
+		return
+	}
+	from := c.w.place.log.path
+	to := from + ".set-aside"
+	if _, err := os.Lstat(to); err == nil {
+		to += time.Now().UTC().Format("-20060102T150405.000000000")
+	}
+	if err := os.Rename(from, to); err != nil {
+		c.log.Error("the file that was put in place of the log is not the log of this database; move it away before the next start", "file", from, "error", err)
+		return
+	}
+	c.log.Warn("the file that was put in place of the log is not the log of this database, and was given another name", "file", from, "now", to)
 }
 
 // stop ends the goroutine and closes its connection.

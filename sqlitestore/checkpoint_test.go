@@ -3,6 +3,7 @@ package sqlitestore
 import (
 	"database/sql/driver"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,7 +19,7 @@ func write(t *testing.T, s *Store, n int) {
 		err := s.Update(t.Context(), func(tx job.Tx) error {
 			for range 20 {
 				j := storetest.New(t, "q", nil)
-				j.Args = fmt.Appendf(nil, `[%q]`, make([]byte, 3000))
+				j.Args = fmt.Appendf(nil, `[%q]`, strings.Repeat("x", 12_000))
 				if err := tx.InsertJob(j); err != nil {
 					return err
 				}

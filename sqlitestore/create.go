@@ -5,7 +5,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -60,7 +59,7 @@ func create(ctx context.Context, path string) error {
 	if runtime.GOOS == "windows" {
 		return nil // a folder cannot be flushed there, NTFS keeps a log of its names
 	}
-	if err := flush(filepath.Dir(path), os.O_RDONLY); err != nil && !unflushable(err) {
+	if err := flush(folder(path), os.O_RDONLY); err != nil && !unflushable(err) {
 		return cannotMake(path, err)
 	}
 	return nil
@@ -186,7 +185,7 @@ func peek(path string) (content, bool) {
 	defer os.RemoveAll(dir)
 	to := filepath.Join(dir, "o.db")
 	for _, suffix := range []string{"", "-wal", "-journal"} {
-		if err := copyFile(path+suffix, to+suffix); err != nil {
+		if err := copySmall(path+suffix, to+suffix); err != nil {
 			return content{}, false
 		}
 	}
@@ -212,22 +211,10 @@ func peek(path string) (content, bool) {
 	return got, true
 }
 
-// copyFile copies a small file. One that is not there needs no copy.
-func copyFile(from, to string) error {
-	in, err := os.Open(from)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	b, err := io.ReadAll(io.LimitReader(in, maxUnmade+1))
-	if err != nil {
-		return err
-	}
-	if len(b) > maxUnmade {
+// copySmall copies a file that is no larger than a store that is half made.
+func copySmall(from, to string) error {
+	if st, err := os.Stat(from); err == nil && st.Size() > maxUnmade {
 		return fmt.Errorf("%s is larger than %d bytes", from, maxUnmade)
 	}
-	return os.WriteFile(to, b, 0o600)
+	return keepFile(from, to)
 }

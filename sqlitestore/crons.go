@@ -3,6 +3,8 @@ package sqlitestore
 import (
 	"database/sql/driver"
 	"encoding/binary"
+	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
@@ -56,7 +58,7 @@ func steppedArgs(args []driver.Value, c *job.Cron) []driver.Value {
 }
 
 // cronFrom reads the columns of cronColumns.
-func cronFrom[V any](values []V) *job.Cron {
+func cronFrom[V any](values []V) (*job.Cron, error) {
 	r := &row[V]{v: values}
 	c := &job.Cron{}
 	c.Name, c.Expression, c.Timezone, c.Overlap = r.str(), r.str(), r.str(), job.Overlap(r.str())
@@ -69,10 +71,12 @@ func cronFrom[V any](values []V) *job.Cron {
 	c.SeenAt, c.HoleTo, c.AheadAt = r.time(), r.time(), r.time()
 	c.NextRunAt, c.LastRunAt = r.time(), r.time()
 	c.LastJob, c.RunCount = job.ID(r.str()), r.int()
-	runs, _ := r.next().([]byte)
-	c.Runs = runsFrom(runs)
+	c.Runs = runsFrom(r.blob())
 	c.Description, c.Template = r.str(), r.raw()
-	return c
+	if r.bad || c.Name == "" || c.Template != nil && !json.Valid(c.Template) {
+		return nil, unreadable("the schedule %q", c.Name)
+	}
+	return c, nil
 }
 
 // runSize is how many bytes a stored run has: its kind, its tick in
@@ -157,7 +161,11 @@ func (r reader) crons(query string, args ...any) (crons []*job.Cron, err error) 
 		if err != nil {
 			return nil, err
 		}
-		crons = append(crons, cronFrom(values))
+		c, err := cronFrom(values)
+		if err != nil {
+			return nil, err
+		}
+		crons = append(crons, c)
 	}
 	return crons, rows.Err()
 }
@@ -165,10 +173,13 @@ func (r reader) crons(query string, args ...any) (crons []*job.Cron, err error) 
 // Cron reads a schedule as this transaction sees it.
 func (t *tx) Cron(name string) (*job.Cron, error) {
 	var c *job.Cron
-	err := t.w.st.cronByName.each(func(v []driver.Value) error {
-		c = cronFrom(v)
-		return nil
+	err := t.w.st.cronByName.each(func(v []driver.Value) (err error) {
+		c, err = cronFrom(v)
+		return err
 	}, name)
+	if errors.Is(err, errDamaged) { // no statement has failed
+		return nil, err
+	}
 	if err != nil {
 		return nil, t.fail("read schedule", err)
 	}

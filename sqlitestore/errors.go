@@ -2,6 +2,8 @@ package sqlitestore
 
 import (
 	"errors"
+	"path/filepath"
+	"strings"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -32,6 +34,32 @@ func translate(doing string, err error) error {
 		return job.Errorf(job.Unavailable, "%s: the database is damaged; stop the server, keep a copy of the file and restore a backup: %w", doing, err)
 	}
 	return job.Errorf(job.Internal, "%s: %w", doing, err)
+}
+
+// outward makes an error that names the files of the store fit for callers of other
+// processes: they are not told where those lie. The operator is.
+func (s *Store) outward(err error) error {
+	var mine *job.Error
+	if !errors.As(err, &mine) || !strings.Contains(mine.Message, s.path) {
+		return err
+	}
+	told := *mine
+	told.Public = s.unnamed(mine.Outside())
+	return &told
+}
+
+// unnamed is text with what the files of the store are instead of their names.
+func (s *Store) unnamed(text string) string {
+	var pairs []string
+	for _, f := range [...]struct{ end, is string }{{"-wal", "its log"}, {"-shm", "the index of its log"}, {".lock", "its lock"}, {"", "the database"}} {
+		for _, before := range [...]string{f.is + " ", strings.TrimPrefix(f.is, "its ") + " ", "the lock file ", ""} {
+			pairs = append(pairs, before+s.path+f.end, f.is)
+		}
+	}
+	if dir := filepath.Dir(s.path); len(dir) > 1 { // not "." and not "/"
+		pairs = append(pairs, dir, "its folder")
+	}
+	return strings.NewReplacer(pairs...).Replace(text)
 }
 
 // extended is SQLite's whole result code, 0 for an error of another origin.

@@ -3,28 +3,25 @@ package sqlitestore
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
-
-	"github.com/gofrs/flock"
 
 	"github.com/outrider-jobs/outrider/job"
 )
 
 const magic = "SQLite format 3\x00"
 
-// inspect looks at a file before SQLite does, so that what is not ours stays as
-// it is, to the byte. It says whether there is no store yet: no file, an empty one,
-// or one that was left before its schema was in it.
-func inspect(path string) (none bool, err error) {
+// lookedAt looks at a file from outside, and refuses what no store can lie in. It
+// says whether there is no file yet. It opens nothing: a process that closes any
+// descriptor of a file loses the locks that SQLite has on it (fcntl(2)), and this
+// one may have the store open already.
+func lookedAt(path string) (missing bool, err error) {
 	if path == "" || path == ":memory:" {
 		return false, job.Errorf(job.Unavailable, "a database needs a file, got %q; name one with --db", path)
 	}
-	dir := filepath.Dir(path)
+	dir := folder(path)
 	switch st, err := os.Stat(dir); {
 	case err != nil:
 		return false, job.Errorf(job.Unavailable, "the folder of the database %s cannot be used; make it or choose another with --db: %w", path, err)
@@ -36,12 +33,46 @@ func inspect(path string) (none bool, err error) {
 	}
 	st, err := os.Stat(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return true, orphaned(path)
 	case err == nil && !st.Mode().IsRegular():
 		return false, job.Errorf(job.Unavailable, "%s is not a plain file and cannot hold a database; choose another place with --db", path)
 	case err == nil && links(st) > 1:
 		return false, job.Errorf(job.Unavailable, "%s is one file with %d names (hard links), so its lock would not keep a second outrider out; remove the other names or copy it", path, links(st))
+	case err == nil && mounted(path):
+		return false, job.Errorf(job.Unavailable, "%s is mounted by itself, without its folder: its log would lie elsewhere than for whoever opens the file in its own folder, and what was acknowledged be lost; mount the folder instead", path)
+	}
+	return errors.Is(err, fs.ErrNotExist), planted(path)
+}
+
+// planted refuses what lies where a file of the store belongs and is not one: what
+// a link leads to would be written over, and who reads a pipe waits for ever.
+func planted(path string) error {
+	for _, suffix := range []string{".lock", "-wal", "-shm", "-journal"} {
+		name := path + suffix
+		st, err := os.Lstat(name)
+		switch {
+		case err != nil:
+			continue // what is wrong with it is told by whoever needs it
+		case st.Mode()&fs.ModeSymlink != 0:
+			return job.Errorf(job.Unavailable, "%s is a symbolic link, and outrider would write to what it leads to; remove it, outrider makes that file itself", name)
+		case !st.Mode().IsRegular():
+			return job.Errorf(job.Unavailable, "%s is not a plain file (%v), and outrider needs the name; remove it, outrider makes that file itself", name, st.Mode().Type())
+		case links(st) > 1:
+			return job.Errorf(job.Unavailable, "%s is one file with %d names (hard links), and outrider would write to all of them; remove it if it is not the store's, else the other names", name, links(st))
+		}
+	}
+	return nil
+}
+
+// inspect looks at a file before SQLite does, so that what is not ours stays as
+// it is, to the byte. It says whether there is no store yet: no file, an empty one,
+// or one that was left before its schema was in it.
+func inspect(path string) (none bool, err error) {
+	missing, err := lookedAt(path)
+	if err != nil {
+		return false, err
+	}
+	if missing {
+		return true, orphaned(path)
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -59,7 +90,7 @@ func header(path string, f io.Reader) (none bool, err error) {
 		return true, orphaned(path)
 	}
 	if err != nil || string(head[:16]) != magic {
-		return false, job.Errorf(job.Unavailable, "%s is not a SQLite database; choose another file with --db, this one was not changed", path)
+		return false, damagef("%s is not a SQLite database; choose another file with --db, this one was not changed. If it was one, keep a copy and restore a backup", path)
 	}
 	app, v := int64(binary.BigEndian.Uint32(head[68:])), int64(binary.BigEndian.Uint32(head[60:]))
 	if app == 0 && v == 0 {
@@ -80,7 +111,7 @@ func header(path string, f io.Reader) (none bool, err error) {
 func orphaned(path string) error {
 	const header = 32 // of a log in which nothing was written yet
 	if st, err := os.Stat(path + "-wal"); err == nil && st.Size() > header {
-		return job.Errorf(job.Unavailable, "%s is missing or empty, but its log %s-wal holds %d bytes of it; put the database back, or restore a backup, or move the log away to begin with an empty store", path, path, st.Size())
+		return damagef("%s is missing or empty, but its log %s-wal holds %d bytes of it; put the database back, or restore a backup, or move the log away to begin with an empty store", path, path, st.Size())
 	}
 	return nil
 }
@@ -98,39 +129,22 @@ func follow(path string) (string, error) {
 			return "", job.Errorf(job.Unavailable, "the database %s cannot be reached: %w", path, err)
 		}
 		if !filepath.IsAbs(to) {
-			dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+			dir, err := filepath.EvalSymlinks(folder(path))
 			if err != nil {
 				return "", job.Errorf(job.Unavailable, "the database %s cannot be reached: %w", path, err)
 			}
-			to = filepath.Join(dir, to)
+			to = dir + string(filepath.Separator) + to // not cleaned: ".." behind a link is not what it looks like
 		}
 		path = to
 	}
 	return "", job.Errorf(job.Unavailable, "the database %s is a link that leads to itself; choose another file with --db", path)
 }
 
-// takeLock takes path.lock for this process. The kernel frees it when the process
-// ends, however it ends. The file itself stays: removing it would let two
-// processes lock two files of one name.
-func takeLock(path string) (*flock.Flock, error) {
-	l := flock.New(path+".lock", flock.SetPermissions(0o600))
-	ok, err := l.TryLock()
-	if err != nil {
-		return nil, job.Errorf(job.Unavailable, "the lock file %s cannot be used; check its owner and rights: %w", l.Path(), err)
+// folder is where a file lies. Unlike filepath.Dir it takes nothing away: ".."
+// behind a link leads out of what the link leads to.
+func folder(path string) string {
+	if dir, _ := filepath.Split(path); dir != "" {
+		return dir
 	}
-	if !ok {
-		return nil, job.Errorf(job.Unavailable, "%s is in use by another outrider%s; stop that one first, or give this one another file with --db", path, holder(l.Path()))
-	}
-	// The number is for people only; a lock without it holds just as well.
-	_ = os.WriteFile(l.Path(), fmt.Appendf(nil, "%d\n", os.Getpid()), 0o600)
-	return l, nil
-}
-
-// holder names the process that wrote the lock file.
-func holder(path string) string {
-	b, err := os.ReadFile(path)
-	if pid := strings.TrimSpace(string(b)); err == nil && pid != "" {
-		return " (process " + pid + ")"
-	}
-	return ""
+	return "."
 }

@@ -2,6 +2,10 @@ package sqlitestore
 
 import (
 	"database/sql/driver"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -9,12 +13,13 @@ import (
 )
 
 // availableIDs is answered from jobs_claim alone: the table is not touched.
-const availableIDs = `SELECT id FROM jobs
+const availableIDs = `SELECT id, priority, seq FROM jobs
 WHERE queue = ? AND state = 'available'
 ORDER BY priority DESC, seq
 LIMIT ?`
 
-// Available reads the head of the queues, in claim order.
+// Available reads the head of the queues, in claim order. What is damaged there is
+// passed over, and told.
 func (t *tx) Available(queues []string, n int) ([]*job.Job, error) {
 	var jobs []*job.Job
 	for i, name := range queues {
@@ -22,13 +27,41 @@ func (t *tx) Available(queues []string, n int) ([]*job.Job, error) {
 		if n == 0 || twice(queues[:i], name) || q != nil && q.Paused != 0 {
 			continue
 		}
-		found, err := t.read(t.w.st.available, name, int64(n))
+		found, whole, err := t.head(name, n)
 		if err != nil {
 			return nil, t.fail("read the queue "+strconv.Quote(name), err)
 		}
-		jobs, n = append(jobs, found...), n-len(found)
+		if jobs, n = append(jobs, found...), n-len(found); !whole {
+			break
+		}
 	}
 	return jobs, nil
+}
+
+// head reads the first jobs of one queue. A claim that sees the end of the queue
+// looks whether as many were met as wait there: an entry that lost its place in
+// the index is met by nobody. whole is false where there are more, too large to be
+// read at once.
+func (t *tx) head(queue string, n int) (jobs []*job.Job, whole bool, err error) {
+	fits := func(j *job.Job, e entry) bool {
+		return j.State == job.Available && j.Queue == queue && int64(j.Priority) == e.a && j.Seq == e.b
+	}
+	for ask := n; ; ask *= 4 {
+		jobs, met, whole, err := t.read(claimIndex, t.w.st.available, n, fits, queue, int64(ask))
+		if err != nil {
+			return nil, false, err
+		}
+		if met < ask {
+			if q := t.w.queues[queue]; q != nil && q.Available > int64(met) {
+				if n := t.counted(queue, job.Available); n != int64(met) {
+					t.w.suspect(&rotten{claimIndex, fmt.Sprintf("it holds %d jobs of the queue %q, where %d wait", met, queue, n)})
+				}
+			}
+		}
+		if len(jobs) >= n || met < ask || !whole {
+			return jobs[:min(n, len(jobs))], whole, nil
+		}
+	}
 }
 
 func twice(before []string, name string) bool {
@@ -40,27 +73,70 @@ func twice(before []string, name string) bool {
 	return false
 }
 
-const dueIDs = `SELECT id FROM jobs
+const dueIDs = `SELECT id, due_at, seq FROM jobs
 WHERE state = ? AND due_at <= ?
 ORDER BY due_at, seq
 LIMIT ?`
 
-// Due reads what a clock must look at.
+// dueAs is what an entry of jobs_due must say of its job.
+func dueAs(s job.State) func(*job.Job, entry) bool {
+	return func(j *job.Job, e entry) bool {
+		return j.State == s && !j.DueAt.IsZero() && j.DueAt.UnixMilli() == e.a && j.Seq == e.b
+	}
+}
+
+// Due reads what a clock must look at. What is damaged there is passed over, and told.
 func (t *tx) Due(s job.State, before time.Time, n int) ([]*job.Job, error) {
-	jobs, err := t.read(t.w.st.due, string(s), before.UnixMilli(), int64(n))
-	return jobs, t.fail("read what is due", err)
+	for ask := n; ; ask *= 4 {
+		jobs, met, whole, err := t.read(dueIndex, t.w.st.due, n, dueAs(s), string(s), before.UnixMilli(), int64(ask))
+		if err != nil {
+			return nil, t.fail("read what is due", err)
+		}
+		if len(jobs) >= n || met < ask || !whole {
+			return jobs[:min(n, len(jobs))], nil
+		}
+	}
 }
 
-const nextDue = `SELECT min(due_at) FROM jobs WHERE state = ? AND due_at IS NOT NULL`
+const nextDue = `SELECT id, due_at, seq FROM jobs
+WHERE state = ? AND due_at IS NOT NULL
+ORDER BY due_at, seq
+LIMIT 1`
 
-// NextDue reads when a clock must look next.
+// NextDue reads when a clock must look next. Where the index is rotten that is at
+// once: by then it has been built anew.
 func (t *tx) NextDue(s job.State) (at time.Time, err error) {
-	err = t.w.st.nextDue.each(func(v []driver.Value) error {
-		at = (&row[driver.Value]{v: v}).time()
+	var first entry
+	if err := t.w.st.nextDue.each(func(v []driver.Value) error {
+		first = entryFrom(v)
 		return nil
-	}, string(s))
-	return at, t.fail("read what is due next", err)
+	}, string(s)); err != nil {
+		return at, t.fail("read what is due next", err)
+	}
+	if first == (entry{}) {
+		if n := t.total(s); n > 0 && (s == job.Scheduled || s == job.Retryable || s == job.Active) &&
+			t.w.suspect(&rotten{dueIndex, fmt.Sprintf("it holds no jobs that are %s, and there are %d", s, n)}) {
+			at = past
+		}
+		return at, nil
+	}
+	at = time.UnixMilli(first.a).UTC()
+	j, err := t.Job(first.id)
+	switch {
+	case errors.Is(err, errDamaged):
+		return at, nil // it is told, and passed over when its time comes
+	case err != nil && job.KindOf(err) != job.NotFound:
+		return at, err
+	case err != nil, !dueAs(s)(j, first):
+		if t.w.suspect(rottenEntry(dueIndex, first.id)) {
+			at = past
+		}
+	}
+	return at, nil
 }
+
+// past is an instant that is over by every clock.
+var past = time.UnixMilli(1).UTC()
 
 // oldestDead orders the dead letters that a filter lets through.
 const oldestDead = " ORDER BY finished_at, id LIMIT ?"
@@ -69,35 +145,82 @@ const oldestDead = " ORDER BY finished_at, id LIMIT ?"
 func (t *tx) Dead(f job.Filter, n int) ([]*job.Job, error) {
 	f.Dead, f.States = true, nil
 	w := conditions(f)
-	var ids []job.ID
-	if err := t.w.cold.Select(&ids, "SELECT id FROM jobs"+w.String()+oldestDead, append(w.args, n)...); err != nil {
-		return nil, t.fail("read dead letters", err)
+	for ask := n; ; ask *= 4 {
+		var entries []entry
+		if err := t.each("SELECT id FROM jobs"+w.String()+oldestDead, func(v *row[any]) {
+			id := v.str()
+			v.bad = false // it is no job's, which is found below
+			entries = append(entries, entry{id: job.ID(id)})
+		}, append(slices.Clone(w.args), ask)...); err != nil {
+			return nil, t.fail("read dead letters", err)
+		}
+		jobs, _, err := t.jobsOf(deadIndex, entries, math.MaxInt, func(j *job.Job, _ entry) bool { return j.Dead })
+		if err != nil || len(jobs) >= n || len(entries) < ask {
+			return jobs[:min(n, len(jobs))], err
+		}
 	}
-	return t.jobsOf(ids)
 }
 
-// read runs a statement that answers ids and reads their jobs.
-func (t *tx) read(s *stmt, args ...driver.Value) ([]*job.Job, error) {
-	var ids []job.ID
-	err := s.each(func(v []driver.Value) error {
-		ids = append(ids, job.ID(v[0].(string)))
+// entry is what an index says of a job: its id, and two numbers of its order.
+type entry struct {
+	id   job.ID
+	a, b int64
+}
+
+func entryFrom(v []driver.Value) (e entry) {
+	r := &row[driver.Value]{v: v}
+	return entry{job.ID(r.str()), r.int(), r.int()}
+}
+
+// atOnce is how many bytes of jobs the writer reads for one call. Whoever asks for
+// many large ones is given the first of them, and asks again.
+const atOnce = 8 << 20
+
+// room is how many bytes there are for n jobs: whoever wants all of them gets all.
+func room(n int) int {
+	if n == math.MaxInt32 {
+		return math.MaxInt
+	}
+	return atOnce
+}
+
+// read runs a statement that answers entries of an index and reads the first n of
+// their jobs. met is how many entries there were, also such as fit no job; whole
+// says that what fits was not too large to be read at once.
+func (t *tx) read(index string, s *stmt, n int, fits func(*job.Job, entry) bool, args ...driver.Value) (jobs []*job.Job, met int, whole bool, err error) {
+	var entries []entry
+	err = s.each(func(v []driver.Value) error {
+		entries = append(entries, entryFrom(v))
 		return nil
 	}, args...)
 	if err != nil {
-		return nil, err
+		return nil, 0, false, err
 	}
-	return t.jobsOf(ids)
+	jobs, whole, err = t.jobsOf(index, entries, room(n), fits)
+	return jobs, len(entries), whole, err
 }
 
-// jobsOf reads the jobs with these ids.
-func (t *tx) jobsOf(ids []job.ID) ([]*job.Job, error) {
-	jobs := make([]*job.Job, 0, len(ids))
-	for _, id := range ids {
-		j, err := t.Job(id)
-		if err != nil {
-			return nil, err
+// jobsOf reads the jobs that entries of an index name, until they have taken all
+// the room; whole says that they are all of them. It passes over those that are
+// not there, are others than the entry says, or cannot be read: one of them must
+// not hide all that come behind it.
+func (t *tx) jobsOf(index string, entries []entry, room int, fits func(*job.Job, entry) bool) (jobs []*job.Job, whole bool, err error) {
+	jobs = make([]*job.Job, 0, len(entries))
+	for i, e := range entries {
+		j, err := t.Job(e.id)
+		switch {
+		case errors.Is(err, errDamaged):
+			continue // which is told
+		case err != nil && job.KindOf(err) != job.NotFound:
+			return nil, false, err
+		case err != nil, !fits(j, e):
+			t.w.suspect(rottenEntry(index, e.id))
+			continue
 		}
 		jobs = append(jobs, j)
+		if room -= j.Size(); room <= 0 {
+			return jobs, i == len(entries)-1, nil
+		}
 	}
-	return jobs, nil
+	return jobs, true, nil
 }

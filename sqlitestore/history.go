@@ -1,13 +1,9 @@
 package sqlitestore
 
 import (
-	"database/sql"
 	"encoding/json"
-	"errors"
 	"slices"
 	"strings"
-
-	"github.com/jmoiron/sqlx"
 
 	"github.com/outrider-jobs/outrider/job"
 )
@@ -28,13 +24,12 @@ LIMIT 1`
 
 // History reads the newest events of a job.
 func (r reader) History(id job.ID) ([]job.Event, error) {
-	var told int64
-	err := sqlx.Get(r.q, &told, toldOf, string(id))
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, noJob(id)
-	}
-	if err != nil {
+	told, found := int64(0), false
+	if err := r.each(toldOf, func(v *row[any]) { told, found = v.int(), true }, string(id)); err != nil {
 		return nil, translate("read history", err)
+	}
+	if !found {
+		return nil, noJob(id)
 	}
 	return r.chain(told, nil)
 }
@@ -46,7 +41,7 @@ func (r reader) chain(told int64, newer []job.Event) ([]job.Event, error) {
 	for told > 0 && len(newer) < job.HistoryLimit {
 		line, ok := lineOf(lines, told)
 		if !ok {
-			if err := sqlx.Get(r.q, &lines, eventChunk, told); err != nil && !errors.Is(err, sql.ErrNoRows) {
+			if err := r.each(eventChunk, func(v *row[any]) { lines = v.str() }, told); err != nil {
 				return nil, translate("read history", err)
 			}
 			if line, ok = lineOf(lines, told); !ok {
@@ -55,7 +50,7 @@ func (r reader) chain(told int64, newer []job.Event) ([]job.Event, error) {
 		}
 		var l eventLine
 		if err := json.Unmarshal([]byte(line), &l); err != nil {
-			return nil, job.Errorf(job.Internal, "read history: %w", err)
+			return nil, unreadable("a line of the event log")
 		}
 		newer = append(newer, l.event())
 		told = l.Prev

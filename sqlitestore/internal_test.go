@@ -19,7 +19,7 @@ var updateGolden = flag.Bool("update", false, "write the golden files anew")
 
 func opened(t *testing.T) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "o.db"), Options{})
+	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "o.db"), Options{alone: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestPlans(t *testing.T) {
 		{"insertJob", insertJob}, {"insertPlain", insertPlain}, {"insertFirst", insertFirst}, {"insertFirstPlain", insertFirstPlain},
 		{"updateJob", updateJob}, {"updateKeyed", updateKeyed}, {"rewriteJob", rewriteJob}, {"heldKey", heldKey}, {"pastKey", pastKey},
 		{"dedupKey", dedupKey}, {"customID", customID}, {"deleteJob", deleteJob}, {"jobByID", jobByID},
-		{"availableIDs", availableIDs}, {"dueIDs", dueIDs}, {"nextDue", nextDue}, {"heldJobs", heldJobs},
+		{"availableIDs", availableIDs}, {"dueIDs", dueIDs}, {"nextDue", nextDue}, {"heldJobs", heldJobs}, {"holders", holders},
 		{"deadStats", deadStats}, {"list", "SELECT id FROM jobs" + byQueue.String() + " ORDER BY id DESC LIMIT ?"},
 		{"list dead", "SELECT id FROM jobs" + dead.String() + " ORDER BY finished_at DESC, id DESC LIMIT ?"},
 		{"list holding", "SELECT " + jobColumns + " FROM jobs" + holding.String() + " ORDER BY id DESC LIMIT ?"},
@@ -170,7 +170,7 @@ func TestSchema(t *testing.T) {
 func TestBrokenWriterRefuses(t *testing.T) {
 	s := opened(t)
 	if err := s.Update(t.Context(), func(tx job.Tx) error {
-		s.w.broken = job.Errorf(job.Unavailable, "the disk failed")
+		_ = s.w.doubt(job.Errorf(job.Unavailable, "the disk failed"))
 		return nil
 	}); job.KindOf(err) != job.Unavailable {
 		t.Errorf("the call of the failed commit: %v", err)
@@ -251,6 +251,24 @@ func TestASpoiltPassIsMadeAgain(t *testing.T) {
 		var ids []string
 		if err := s.readers.Select(&ids, "SELECT id FROM workers ORDER BY id"); err != nil || len(ids) != 2 || ids[0] != "before" || ids[1] != "behind" {
 			t.Errorf("stored %v, %v", ids, err)
+		}
+	}
+}
+
+// A row of events is bounded by their number and by their bytes, and holds one at least.
+func TestRowsOfEvents(t *testing.T) {
+	events := func(n, size int) []note {
+		all := make([]note, n)
+		for i := range all {
+			all[i].Data = make([]byte, size)
+		}
+		return all
+	}
+	for _, tt := range []struct{ n, size, want int }{
+		{1, 0, 1}, {1, 1 << 20, 1}, {2, 1 << 20, 1}, {999, 10, 999}, {1000, 10, 1000}, {1001, 10, 1000}, {100, 64 << 10, 4}, {3, 64 << 10, 3},
+	} {
+		if got := rowOf(events(tt.n, tt.size)); got != tt.want {
+			t.Errorf("%d events of %d bytes: %d in a row, want %d", tt.n, tt.size, got, tt.want)
 		}
 	}
 }

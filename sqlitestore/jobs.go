@@ -4,6 +4,7 @@ import (
 	"database/sql/driver"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"math"
 	"time"
 
@@ -99,10 +100,11 @@ func statusArgs(args []driver.Value, j *job.Job) []driver.Value {
 		lost, dead, text(j.Result), text(j.Error), text(j.Errors), j.Told)
 }
 
-// row reads the columns of one job in turn.
+// row reads the columns of one row in turn.
 type row[V any] struct {
-	v []V
-	i int
+	v   []V
+	i   int
+	bad bool // a column was of another type than is ever written
 }
 
 func (r *row[V]) next() any {
@@ -111,7 +113,9 @@ func (r *row[V]) next() any {
 }
 
 func (r *row[V]) str() string {
-	s, _ := r.next().(string)
+	v := r.next()
+	s, ok := v.(string)
+	r.bad = r.bad || !ok && v != nil
 	return s
 }
 
@@ -123,15 +127,26 @@ func (r *row[V]) raw() json.RawMessage {
 }
 
 func (r *row[V]) int() int64 {
-	n, _ := r.next().(int64)
+	v := r.next()
+	n, ok := v.(int64)
+	r.bad = r.bad || !ok && v != nil
 	return n
 }
 
 func (r *row[V]) time() time.Time {
-	if n, ok := r.next().(int64); ok {
-		return time.UnixMilli(n).UTC()
+	v := r.next()
+	n, ok := v.(int64)
+	if r.bad = r.bad || !ok && v != nil; !ok {
+		return time.Time{}
 	}
-	return time.Time{}
+	return time.UnixMilli(n).UTC()
+}
+
+func (r *row[V]) blob() []byte {
+	v := r.next()
+	b, ok := v.([]byte)
+	r.bad = r.bad || !ok && v != nil
+	return b
 }
 
 func (r *row[V]) span() time.Duration { return time.Duration(r.int()) * time.Millisecond }
@@ -156,13 +171,12 @@ func jobFrom[V any](values []V) (*job.Job, error) {
 	j.Lease = job.Lease{Token: r.str(), Worker: r.str(), Length: r.span(), Until: r.time()}
 	if lost := r.raw(); lost != nil {
 		if err := json.Unmarshal(lost, &j.Lost); err != nil {
-			return nil, job.Errorf(job.Internal, "job %s has an unreadable lost lease: %w", j.ID, err)
+			return nil, unreadable("job %s", j.ID)
 		}
 	}
 	j.Dead = r.int() == 1
 	j.Result, j.Error, j.Errors, j.Told = r.raw(), r.raw(), r.raw(), r.int()
-	fingerprint, _ := r.next().([]byte)
-	j.Fingerprint, j.Holds = hex.EncodeToString(fingerprint), job.StateSet(r.int())
+	j.Fingerprint, j.Holds = hex.EncodeToString(r.blob()), job.StateSet(r.int())
 	r.str() // dedup_key follows from the rest
 	if until, ok := r.next().(int64); ok {
 		j.DedupFreed = until == 0
@@ -171,6 +185,9 @@ func jobFrom[V any](values []V) (*job.Job, error) {
 		}
 	}
 	j.Keep, j.RewrittenAt = r.time(), r.time()
+	if r.bad || !whole(j) {
+		return nil, unreadable("job %s", j.ID)
+	}
 	return j, nil
 }
 
@@ -191,6 +208,10 @@ func (t *tx) Job(id job.ID) (*job.Job, error) {
 		j, err = jobFrom(v)
 		return err
 	}, string(id))
+	if errors.Is(err, errDamaged) { // no statement has failed
+		t.w.sick(err)
+		return nil, err
+	}
 	if err != nil {
 		return nil, t.fail("read job", err)
 	}

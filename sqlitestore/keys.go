@@ -1,6 +1,7 @@
 package sqlitestore
 
 import (
+	"bytes"
 	"database/sql/driver"
 	"time"
 
@@ -29,9 +30,24 @@ type finder struct {
 	job                       func(job.ID) (*job.Job, error)
 }
 
+// named reads a job that an index names. One that is not there, or has another
+// key, is no answer, and neither is nothing: whether a key is taken is not known
+// until the index has been built anew.
+func (f finder) named(index string, id job.ID, fits func(*job.Job) bool) (*job.Job, error) {
+	j, err := f.job(id)
+	if err == nil && fits(j) {
+		return j, nil
+	}
+	if err == nil || job.KindOf(err) == job.NotFound {
+		r := rottenEntry(index, id)
+		return nil, job.Errorf(job.Unavailable, "look for a key: %w", r)
+	}
+	return nil, err
+}
+
 // twins walks the keys of a fingerprint; see [job.KeyReader].
 func (f finder) twins(fingerprint string, but job.ID) (jobs []*job.Job, err error) {
-	key := blob(fingerprint)
+	key, _ := blob(fingerprint).([]byte)
 	if key == nil {
 		return nil, nil
 	}
@@ -41,17 +57,25 @@ func (f finder) twins(fingerprint string, but job.ID) (jobs []*job.Job, err erro
 			ids = append(ids, job.ID(id))
 		}
 	}, key)
+	held := len(ids)
 	for last, more := "", true; more && err == nil; {
 		more = false
 		err = f.past(func(id, state string) {
-			ids, last, more = append(ids, job.ID(id)), state, true
+			more = state > last // else the index would lead in a circle
+			ids, last = append(ids, job.ID(id)), state
 		}, key, last, string(but))
 	}
 	if err != nil {
 		return nil, err
 	}
-	for _, id := range ids {
-		j, err := f.job(id)
+	for i, id := range ids {
+		index := heldIndex
+		if i >= held {
+			index = pastIndex
+		}
+		j, err := f.named(index, id, func(j *job.Job) bool {
+			return j.Fingerprint != "" && bytes.Equal(key, blob(j.Fingerprint).([]byte)) && (j.Holds > 0) == (index == heldIndex)
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -61,12 +85,25 @@ func (f finder) twins(fingerprint string, but job.ID) (jobs []*job.Job, err erro
 }
 
 // one reads the job that a statement names, nil for none.
-func (f finder) one(ask func(func(id, state string), ...driver.Value) error, args ...driver.Value) (*job.Job, error) {
+func (f finder) one(index string, ask func(func(id, state string), ...driver.Value) error, fits func(*job.Job) bool, args ...driver.Value) (*job.Job, error) {
 	var found job.ID
 	if err := ask(func(id, _ string) { found = job.ID(id) }, args...); err != nil || found == "" {
 		return nil, err
 	}
-	return f.job(found)
+	return f.named(index, found, fits)
+}
+
+// owner finds who holds a deduplication key; see [job.KeyReader].
+func (f finder) owner(queue, id string, now time.Time) (*job.Job, error) {
+	return f.one(dedupIndex, f.dedup, func(j *job.Job) bool {
+		key, _ := j.DedupKey()
+		return key == id && j.Queue == queue
+	}, queue, id, now.UnixMilli())
+}
+
+// called finds the job with a caller's own name; see [job.KeyReader].
+func (f finder) called(queue, id string) (*job.Job, error) {
+	return f.one(customIndex, f.custom, func(j *job.Job) bool { return j.CustomID == id && j.Queue == queue }, queue, id)
 }
 
 // finder looks through the prepared statements.
@@ -133,24 +170,16 @@ func (r reader) Twins(fingerprint string, but job.ID) ([]*job.Job, error) {
 
 // DedupOwner finds who holds a deduplication key; see [job.KeyReader].
 func (t *tx) DedupOwner(queue, id string, now time.Time) (*job.Job, error) {
-	f := t.finder()
-	return f.one(f.dedup, queue, id, now.UnixMilli())
+	return t.finder().owner(queue, id, now)
 }
 
 // DedupOwner finds who holds a deduplication key; see [job.KeyReader].
 func (r reader) DedupOwner(queue, id string, now time.Time) (*job.Job, error) {
-	f := r.finder()
-	return f.one(f.dedup, queue, id, now.UnixMilli())
+	return r.finder().owner(queue, id, now)
 }
 
 // Custom finds the job with a caller's own name; see [job.KeyReader].
-func (t *tx) Custom(queue, id string) (*job.Job, error) {
-	f := t.finder()
-	return f.one(f.custom, queue, id)
-}
+func (t *tx) Custom(queue, id string) (*job.Job, error) { return t.finder().called(queue, id) }
 
 // Custom finds the job with a caller's own name; see [job.KeyReader].
-func (r reader) Custom(queue, id string) (*job.Job, error) {
-	f := r.finder()
-	return f.one(f.custom, queue, id)
-}
+func (r reader) Custom(queue, id string) (*job.Job, error) { return r.finder().called(queue, id) }

@@ -1,12 +1,13 @@
 package sqlitestore
 
 import (
-	"database/sql"
+	"database/sql/driver"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/jmoiron/sqlx"
 
@@ -30,24 +31,69 @@ func (r reader) Job(id job.ID) (*job.Job, error) {
 }
 
 // jobs reads the jobs that a SELECT of jobColumns answers.
-func (r reader) jobs(query string, args ...any) (jobs []*job.Job, err error) {
+func (r reader) jobs(query string, args ...any) ([]*job.Job, error) {
+	jobs, _, err := r.some(math.MaxInt, nil, query, args...)
+	return jobs, err
+}
+
+// some is jobs up to a limit, and as long as there is room; more says that there
+// are others behind them.
+func (r reader) some(limit int, room job.Room, query string, args ...any) (jobs []*job.Job, more bool, err error) {
 	rows, err := r.q.Queryx(query, args...)
 	if err != nil {
-		return nil, err
+		return nil, false, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if len(jobs) == limit {
+			return jobs, true, nil
+		}
+		values, err := rows.SliceScan()
+		if err != nil {
+			return nil, false, err
+		}
+		j, err := jobFrom(values)
+		if err != nil {
+			return nil, false, err
+		}
+		if full, err := full(room, j.Size(), len(jobs)); full {
+			return jobs, true, err
+		}
+		jobs = append(jobs, j)
+	}
+	return jobs, false, rows.Err()
+}
+
+// full reports whether there is no room for n bytes more, after so many that had
+// it; without room for the first that is an error.
+func full(room job.Room, n, before int) (bool, error) {
+	if room == nil || room.Take(n) {
+		return false, nil
+	}
+	if before == 0 {
+		return true, job.NoRoom()
+	}
+	return true, nil
+}
+
+// each calls fn with every row. A column of another type than is ever written is damage.
+func (r reader) each(query string, fn func(*row[any]), args ...any) error {
+	rows, err := r.q.Queryx(query, args...)
+	if err != nil {
+		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		values, err := rows.SliceScan()
 		if err != nil {
-			return nil, err
+			return err
 		}
-		j, err := jobFrom(values)
-		if err != nil {
-			return nil, err
+		v := &row[any]{v: values}
+		if fn(v); v.bad {
+			return unreadable("a row")
 		}
-		jobs = append(jobs, j)
 	}
-	return jobs, rows.Err()
+	return rows.Err()
 }
 
 const heldJobs = `SELECT ` + jobColumns + ` FROM jobs
@@ -57,6 +103,17 @@ WHERE state = 'active' AND due_at IS NOT NULL AND lease_worker = ?`
 func (r reader) Held(worker string) ([]*job.Job, error) {
 	jobs, err := r.jobs(heldJobs, worker)
 	return jobs, translate("read the jobs of a worker", err)
+}
+
+const holders = `SELECT id, lease_worker FROM jobs
+WHERE state = 'active' AND due_at IS NOT NULL AND lease_worker IS NOT NULL AND (? = '' OR lease_worker = ?)
+ORDER BY due_at, seq`
+
+// Holders reads which jobs which worker is running.
+func (r reader) Holders(worker string) (map[string][]job.ID, error) {
+	held := map[string][]job.ID{}
+	err := r.ask(holders, func(id, worker string) { held[worker] = append(held[worker], job.ID(id)) }, []driver.Value{worker, worker})
+	return held, translate("read which jobs the workers run", err)
 }
 
 // where collects the conditions of a Filter.
@@ -105,7 +162,7 @@ func conditions(f job.Filter) where {
 		w.and("type = ?", f.Type)
 	}
 	if f.ErrorType != "" {
-		w.and("json_extract(error, '$.type') = ?", f.ErrorType)
+		w.and("iif(json_valid(error), json_extract(error, '$.type'), NULL) = ?", f.ErrorType)
 	}
 	if !f.Since.IsZero() {
 		w.and(at+" >= ?", f.Since.UnixMilli())
@@ -140,6 +197,9 @@ const alive = `'scheduled', 'available', 'pending', 'active', 'retryable'`
 
 // Jobs reads one page of a list.
 func (r reader) Jobs(f job.Filter) (page job.Page, err error) {
+	if err := r.long(); err != nil {
+		return page, err
+	}
 	w := conditions(f)
 	if err := sqlx.Get(r.q, &page.Total, "SELECT count(*) FROM jobs"+w.String(), w.args...); err != nil {
 		return page, translate("count jobs", err)
@@ -162,20 +222,20 @@ func (r reader) Jobs(f job.Filter) (page job.Page, err error) {
 			w.and("id < ?", id)
 		}
 	}
-	args := append(w.args, f.Limit+1, f.Offset)
-	page.Jobs, err = r.jobs("SELECT "+jobColumns+" FROM jobs"+w.String()+order+" LIMIT ? OFFSET ?", args...)
+	// The ids first: where they must be sorted, whole jobs would be sorted in memory.
+	query := "SELECT " + jobColumns + " FROM (SELECT id AS listed FROM jobs" + w.String() + order + " LIMIT ? OFFSET ?) CROSS JOIN jobs ON id = listed"
+	jobs, more, err := r.some(f.Limit, f.Room, query, append(w.args, f.Limit+1, f.Offset)...)
 	if err != nil {
 		return page, translate("list jobs", err)
 	}
-	if len(page.Jobs) > f.Limit {
-		page.Jobs = page.Jobs[:f.Limit]
-		last := page.Jobs[f.Limit-1]
+	if page.Jobs = jobs; more {
+		last := jobs[len(jobs)-1]
 		page.Next = fmt.Sprintf("%d.%s", last.FinishedAt.UnixMilli(), last.ID)
 	}
 	return page, nil
 }
 
-const deadStats = `SELECT queue, type, coalesce(json_extract(error, '$.type'), '') AS error_type,
+const deadStats = `SELECT queue, type, coalesce(iif(json_valid(error), json_extract(error, '$.type'), NULL), '') AS error_type,
   count(*) AS n, min(finished_at) AS oldest, max(finished_at) AS newest
 FROM jobs WHERE dead = 1
 GROUP BY 1, 2, 3`
@@ -183,12 +243,17 @@ GROUP BY 1, 2, 3`
 // DeadStats counts the dead letters.
 func (r reader) DeadStats() (job.DeadStats, error) {
 	st := job.DeadStats{ByQueue: map[string]int64{}, ByType: map[string]int64{}, ByErrorType: map[string]int64{}}
-	var rows []struct {
-		Queue, Type       string
-		ErrorType         string `db:"error_type"`
-		N, Oldest, Newest int64
+	if err := r.long(); err != nil {
+		return st, err
 	}
-	if err := sqlx.Select(r.q, &rows, deadStats); err != nil {
+	type group struct {
+		Queue, Type, ErrorType string
+		N, Oldest, Newest      int64
+	}
+	var rows []group
+	if err := r.each(deadStats, func(v *row[any]) {
+		rows = append(rows, group{v.str(), v.str(), v.str(), v.int(), v.int(), v.int()})
+	}); err != nil {
 		return st, translate("count the dead letters", err)
 	}
 	for _, g := range rows {
@@ -212,21 +277,20 @@ FROM queues WHERE name = ?`
 
 // Queue reads a queue.
 func (r reader) Queue(name string) (job.Queue, error) {
-	var q queueRow
-	err := sqlx.Get(r.q, &q, queueByName, name)
-	if errors.Is(err, sql.ErrNoRows) {
-		return job.Queue{}, missing("queue", name)
-	}
+	qs, err := r.queues(queueByName, name)
 	if err != nil {
 		return job.Queue{}, translate("read queue", err)
 	}
-	return q.queue(), nil
+	if len(qs) == 0 {
+		return job.Queue{}, missing("queue", name)
+	}
+	return qs[0].queue(), nil
 }
 
 // Queues reads all queues.
 func (r reader) Queues() ([]job.Queue, error) {
-	var rows []queueRow
-	if err := sqlx.Select(r.q, &rows, allQueues); err != nil {
+	rows, err := r.queues(allQueues)
+	if err != nil {
 		return nil, translate("list queues", err)
 	}
 	queues := make([]job.Queue, len(rows))
@@ -234,6 +298,18 @@ func (r reader) Queues() ([]job.Queue, error) {
 		queues[i] = rows[i].queue()
 	}
 	return queues, nil
+}
+
+func (r reader) queues(query string, args ...any) (qs []*queueRow, err error) {
+	err = r.each(query, func(v *row[any]) {
+		q := &queueRow{Name: v.str(), Paused: v.int(), CreatedAt: v.int()}
+		for _, n := range [...]*int64{&q.Scheduled, &q.Available, &q.Pending, &q.Active, &q.Retryable, &q.Completed, &q.Cancelled, &q.Discarded, &q.Dead} {
+			*n = v.int()
+		}
+		v.bad = v.bad || !utf8.ValidString(q.Name)
+		qs = append(qs, q)
+	}, args...)
+	return qs, err
 }
 
 // missing says that there is no such thing.
@@ -257,20 +333,19 @@ func (r reader) Worker(id string) (job.WorkerInfo, error) {
 
 // Workers reads all workers.
 func (r reader) Workers() ([]job.WorkerInfo, error) {
+	if err := r.long(); err != nil {
+		return nil, err
+	}
 	ws, err := r.workers("SELECT info FROM workers ORDER BY id")
 	return ws, translate("list workers", err)
 }
 
 func (r reader) workers(query string, args ...any) ([]job.WorkerInfo, error) {
-	var infos []string
-	if err := sqlx.Select(r.q, &infos, query, args...); err != nil {
-		return nil, err
-	}
-	ws := make([]job.WorkerInfo, len(infos))
-	for i, info := range infos {
-		if err := json.Unmarshal([]byte(info), &ws[i]); err != nil {
-			return nil, err
-		}
-	}
-	return ws, nil
+	ws := []job.WorkerInfo{}
+	err := r.each(query, func(v *row[any]) {
+		var w job.WorkerInfo
+		v.bad = json.Unmarshal([]byte(v.str()), &w) != nil || v.bad
+		ws = append(ws, w)
+	}, args...)
+	return ws, err
 }

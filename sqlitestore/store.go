@@ -4,11 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"io"
 	"log/slog"
-	"os"
 	"sync"
 
-	"github.com/gofrs/flock"
 	"github.com/jmoiron/sqlx"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -17,17 +16,29 @@ import (
 // Options sets a store up. The zero value works.
 type Options struct {
 	Log *slog.Logger // where faults of the disk are told; nil is nowhere
+
+	// AcceptDamage opens a store although acknowledged jobs are lost from it, where
+	// Open says so with a [DamageError]. The files are copied aside before.
+	AcceptDamage bool
+
+	alone bool // a test uses the writer's connection, so nobody writes unasked
 }
 
 // Store keeps jobs in one SQLite file. See [job.Store] for what its methods
 // promise. It is safe for concurrent use.
 type Store struct {
 	path    string
-	lock    *flock.Flock
+	claim   *claim
 	w       *writer
 	readers *sqlx.DB
+	sentry  driver.Conn // closes last when anything is wrong
+	scans   scanning
 
 	checkpoints *checkpointer
+	check       *check // after an unclean stop
+	guard       *guard
+	troubles    troubles
+	failed      chan struct{} // closed when nothing can be written any more
 
 	mu       sync.RWMutex // held for reading while a call is handed to the writer
 	closed   bool
@@ -40,8 +51,10 @@ var _ job.Store = (*Store)(nil)
 
 // Open opens the store in the file at path and makes it if there is none. It
 // takes the file for this process until Close. A file that another process
-// holds, that is not a store, that is of a newer version, or that lies on a
-// network file system is an Unavailable that says what to do; it is not changed then.
+// holds is a Conflict; one that is not a store, that is of a newer version, or
+// that lies on a network file system is an Unavailable. Either says what to do,
+// and the file is not changed then.
+// One from which acknowledged jobs are lost is a [DamageError].
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -50,17 +63,17 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := inspect(path); err != nil {
-		return nil, err
-	}
-	lock, err := takeLock(path)
+	claim, err := take(path, o.Log)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{path: path, lock: lock}
+	s := &Store{path: path, claim: claim, troubles: troubles{log: o.Log}, failed: make(chan struct{})}
 	if err := s.start(ctx, o); err != nil {
+		if fatal(err) && s.w != nil {
+			_ = s.w.doubt(err) // so that nothing is moved on the way out
+		}
 		_ = s.release() // err is why we are here
-		return nil, translate("open "+path, err)
+		return nil, asDamage(path, translate("open "+path, err))
 	}
 	return s, nil
 }
@@ -68,6 +81,13 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 // start connects, makes or checks the schema, and starts the writer.
 func (s *Store) start(ctx context.Context, o Options) error {
 	if err := create(ctx, s.path); err != nil {
+		return err
+	}
+	if err := s.claim.hold(); err != nil {
+		return err
+	}
+	found, err := examine(s.path, o)
+	if err != nil {
 		return err
 	}
 	rw, err := newConnector(s.path, false)
@@ -80,12 +100,27 @@ func (s *Store) start(ctx context.Context, o Options) error {
 	}
 	s.w = &writer{
 		calls: make(chan *call, backlog), ended: make(chan struct{}), log: o.Log,
+		troubles: &s.troubles, failed: s.failed, gauge: newGauge(),
 		conn: conn, cold: sqlx.NewDb(sql.OpenDB(only{conn, rw}), "sqlite"),
 	}
 	s.w.cold.SetMaxOpenConns(1)
-	s.w.path = s.path
-	if s.w.file, err = os.Stat(s.path); err != nil {
+	if err := s.w.cold.PingContext(ctx); err != nil { // from here on the connection is closed with cold
 		return err
+	}
+	s.w.claim = s.claim
+	if s.sentry, err = post(ctx, s.path); err != nil {
+		return err
+	}
+	if s.w.place, err = hold(s.path); err != nil {
+		return err
+	}
+	if err := renewTail(conn, s.w.place.log.path); err != nil {
+		return err
+	}
+	if found.damaged() { // and accepted: what is left is moved, so that the damage is not met again
+		if err := script(conn, "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
+			return err
+		}
 	}
 	s.w.tx = &tx{w: s.w, reader: reader{q: s.w.cold}, call: changes{jobs: map[job.ID]*job.Job{}}}
 	if err := migrate(conn, s.path, o.Log); err != nil {
@@ -110,11 +145,24 @@ func (s *Store) start(ctx context.Context, o Options) error {
 	s.readers = sqlx.NewDb(sql.OpenDB(ro), "sqlite")
 	s.readers.SetMaxOpenConns(8)
 	s.readers.SetMaxIdleConns(4)
+	s.readers.SetConnMaxIdleTime(readerRest)
 	if err := s.readers.PingContext(ctx); err != nil {
 		return err
 	}
+	s.scans = scanning{db: sqlx.NewDb(sql.OpenDB(ro), "sqlite"), turns: make(chan struct{}, scans()), wait: scanWait, most: scanTime}
+	s.scans.db.SetMaxOpenConns(cap(s.scans.turns))
 	if err := s.startCheckpointer(ctx, rw, o.Log); err != nil {
 		return err
+	}
+	if found.frames > 0 || found.damaged() {
+		if s.check, err = startCheck(ctx, s.path, &s.troubles); err != nil {
+			return err
+		}
+	}
+	warnExposed(s.path, o.Log)
+	s.guard = newGuard(s)
+	if !o.alone {
+		s.guard.start()
 	}
 	go s.w.run()
 	return nil
@@ -137,7 +185,7 @@ func (s *Store) Update(ctx context.Context, fn func(job.Tx) error) error {
 	if err := s.hand(ctx, c); err != nil {
 		return err
 	}
-	return <-c.done
+	return s.outward(<-c.done)
 }
 
 // hand gives a call to the writer.
@@ -145,7 +193,7 @@ func (s *Store) hand(ctx context.Context, c *call) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
-		return job.Errorf(job.Unavailable, "the store is closed, the server is shutting down")
+		return errClosed
 	}
 	select {
 	case s.w.calls <- c:
@@ -153,42 +201,6 @@ func (s *Store) hand(ctx context.Context, c *call) error {
 	case <-ctx.Done():
 		return job.Errorf(job.Unavailable, "the writer is busy and the caller left, nothing was done: %w", ctx.Err())
 	}
-}
-
-// View runs fn on a snapshot; see [job.Store].
-func (s *Store) View(ctx context.Context, fn func(job.ReadTx) error) error {
-	tx, err := s.readers.BeginTxx(ctx, &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		if ctx.Err() != nil {
-			return job.Errorf(job.Unavailable, "the caller left: %w", err)
-		}
-		return translate("read", err)
-	}
-	defer func() { _ = tx.Rollback() }() // there is nothing to keep
-	err = fn(reader{q: bound{tx, ctx}})
-	if err != nil && ctx.Err() != nil {
-		return job.Errorf(job.Unavailable, "the caller left while it read: %w", ctx.Err())
-	}
-	return translate("read", err)
-}
-
-// bound runs the queries of a view under the context of its caller, so that one
-// who has left holds neither a connection nor the log.
-type bound struct {
-	tx  *sqlx.Tx
-	ctx context.Context
-}
-
-func (b bound) Query(query string, args ...any) (*sql.Rows, error) {
-	return b.tx.QueryContext(b.ctx, query, args...)
-}
-
-func (b bound) Queryx(query string, args ...any) (*sqlx.Rows, error) {
-	return b.tx.QueryxContext(b.ctx, query, args...)
-}
-
-func (b bound) QueryRowx(query string, args ...any) *sqlx.Row {
-	return b.tx.QueryRowxContext(b.ctx, query, args...)
 }
 
 // Close lets the calls that are waiting finish, moves what the log holds into
@@ -214,19 +226,48 @@ func (s *Store) release() error {
 			first = err
 		}
 	}
-	if s.checkpoints != nil {
-		keep(s.checkpoints.stop())
+	if s.guard != nil {
+		s.guard.stop()
+	}
+	if s.check != nil {
+		keep(s.check.stop())
 	}
 	if s.readers != nil {
 		keep(s.readers.Close())
 	}
-	if s.w != nil {
-		if s.w.broken == nil {
-			keep(script(s.w.conn, "PRAGMA wal_checkpoint(TRUNCATE)"))
-		}
-		s.w.closeStatements()
-		keep(s.w.cold.Close())
+	keep(s.scans.close())
+	if s.checkpoints != nil {
+		keep(s.checkpoints.stop())
 	}
-	keep(s.lock.Unlock())
+	if s.w != nil {
+		keep(s.part())
+	}
+	keep(s.claim.free()) // after the last connection to the file
 	return first
+}
+
+// part moves what the log holds into the database and closes the writer's
+// connection. SQLite removes the log then, but for a store with which anything is
+// wrong: the sentry, which closes last, keeps it from that.
+func (s *Store) part() (err error) {
+	whole := false
+	if s.sentry != nil && s.w.fault() == nil {
+		if _, ok := s.w.present(); ok {
+			pages, moved, merr := s.w.move(s.w.conn, "TRUNCATE")
+			whole, err = merr == nil && moved == pages, merr
+		}
+	}
+	s.w.closeStatements()
+	conns := []io.Closer{s.w.cold}
+	if s.sentry != nil && whole {
+		conns = []io.Closer{s.sentry, s.w.cold}
+	} else if s.sentry != nil {
+		conns = []io.Closer{s.w.cold, s.sentry}
+	}
+	for _, c := range conns {
+		if cerr := c.Close(); err == nil {
+			err = cerr
+		}
+	}
+	return err
 }

@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/job/storetest"
@@ -144,36 +142,6 @@ func TestFullInTheMiddleOfALargeCall(t *testing.T) {
 				t.Errorf("the disk was full %d times", failed)
 			}
 			storetest.Audit(t, s)
-		})
-	}
-}
-
-// A file that lost its name, or gave it to another, takes no more acknowledgements.
-func TestLostFileIsNoticed(t *testing.T) {
-	for name, lose := range map[string]func(path string) error{
-		"removed":  os.Remove,
-		"replaced": func(path string) error { return os.Rename(path+".other", path) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := opened(t)
-			if err := os.WriteFile(s.path+".other", nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			add := func() error {
-				return s.Update(t.Context(), func(tx job.Tx) error { return tx.InsertJob(big(t, 10)) })
-			}
-			if err := add(); err != nil {
-				t.Fatal(err)
-			}
-			if err := lose(s.path); err != nil {
-				t.Fatal(err)
-			}
-			s.w.looked = time.Time{} // the second has passed; the writer is idle
-			for range 2 {
-				if err := add(); job.KindOf(err) != job.Unavailable || !strings.Contains(err.Error(), "was removed or replaced while it was in use") {
-					t.Errorf("a push into the lost file: %v", err)
-				}
-			}
 		})
 	}
 }

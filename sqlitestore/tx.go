@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"encoding/json"
-	"slices"
 	"time"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -51,8 +50,24 @@ func (t *tx) nextSeq() int64 {
 // written is the Seq of the last event that is in its row: all others come behind it.
 func (t *tx) written() int64 { return t.w.events + int64(t.group.stored+t.call.stored) }
 
-// rowOfEvents is how many events a row of them holds at most: whoever reads one reads all.
-const rowOfEvents = 1000
+// How many events a row of them holds at most, and how many bytes, but for one that
+// is larger: whoever reads one event of a row reads all.
+const (
+	rowOfEvents = 1000
+	rowOfBytes  = 256 << 10
+)
+
+// rowOf is how many of the events in front go into one row.
+func rowOf(events []note) int {
+	size := 0
+	for i := range events {
+		size += len(events[i].Data)
+		if i == rowOfEvents || i > 0 && size > rowOfBytes {
+			return i
+		}
+	}
+	return len(events)
+}
 
 // tell notes an event. A call with very many does not leave all of them for the
 // moment of its commit, unless others of its group come before them.
@@ -62,7 +77,7 @@ func (t *tx) tell(n note) error {
 		return nil
 	}
 	t.wrote = true
-	if err := t.putEvents(t.call.events); err != nil {
+	if err := t.putRows(t.call.events); err != nil {
 		return t.fail("write events", err)
 	}
 	t.call.stored += len(t.call.events)
@@ -201,14 +216,24 @@ func (t *tx) flushEvents() error {
 	if told == 0 {
 		return nil
 	}
-	for row := range slices.Chunk(t.group.events, rowOfEvents) {
-		if err := t.putEvents(row); err != nil {
-			return err
-		}
+	if err := t.putRows(t.group.events); err != nil {
+		return err
 	}
 	t.w.events += int64(told)
 	_, err := t.do(t.w.st.putMark, "events", t.w.events)
 	return err
+}
+
+// putRows writes events, as few rows of them as may be.
+func (t *tx) putRows(events []note) error {
+	for len(events) > 0 {
+		n := rowOf(events)
+		if err := t.putEvents(events[:n]); err != nil {
+			return err
+		}
+		events = events[n:]
+	}
+	return nil
 }
 
 // putEvents writes one row of events.

@@ -28,13 +28,16 @@ func (t *tx) DeleteWorker(id string) error {
 	return t.fail("forget worker", err)
 }
 
+// pruneEvents looks at no more groups than it may remove: the log is in the order
+// of its time, but for a clock that was set, and what one day looks too young to
+// be removed, with what is behind it, is old enough later.
 const pruneEvents = `DELETE FROM events WHERE first IN (
-  SELECT first FROM events WHERE at < ? ORDER BY first LIMIT ?)`
+  SELECT first FROM (SELECT first, at FROM events ORDER BY first LIMIT ?) WHERE at < ?)`
 
 // PruneEvents removes the oldest events, commit by commit.
 func (t *tx) PruneEvents(before time.Time, n int) (more bool, err error) {
 	t.wrote = true
-	r, err := t.doCold(pruneEvents, before.UnixMilli(), n)
+	r, err := t.doCold(pruneEvents, n, before.UnixMilli())
 	if err != nil {
 		return false, t.fail("prune events", err)
 	}

@@ -5,15 +5,12 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
 
 	"github.com/jmoiron/sqlx"
-
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -51,16 +48,24 @@ type writer struct {
 	seq    int64                // last place given in a queue
 	events int64                // last Seq given to an event
 	cache  cache
-	tx     *tx // used again for every group
-	path   string
-	file   fs.FileInfo // as it was opened
-	looked time.Time   // when the file was last seen
-	spoilt bool        // the pass that is running must be undone, and made again with care
-	finish atomic.Bool // the log is nearly in the file: move the rest, so that it begins anew
-	undone error       // why SQLite has rolled the running transaction back by itself
-	broken error       // why nothing can be written any more
+	tx     *tx          // used again for every group
+	claim  *claim       // on the database
+	stood  time.Time    // when the claim was last looked at
+	place  place        // the files as they were opened
+	length atomic.Int64 // of the log after the last commit, in bytes
+	spoilt bool         // the pass that is running must be undone, and made again with care
+	torn   bool         // the pass that is running has met a rotten index: undo it, build that anew, and make it again
+	undone error        // why SQLite has rolled the running transaction back by itself
 
-	committed func() // is told of every commit
+	finish atomic.Bool           // the log is nearly in the file: move the rest, so that it begins anew
+	broken atomic.Pointer[fault] // why nothing can be written any more
+
+	suspects  suspects
+	gauge     *gauge        // shows what it is at
+	wrote     bool          // the pass that is running has changed something
+	committed func()        // is told of every commit
+	troubles  *troubles     // of the store
+	failed    chan struct{} // closed when broken is set
 }
 
 // run serves calls until the channel is closed and empty.
@@ -90,6 +95,7 @@ func (w *writer) run() {
 				c.done <- c.err
 			}
 			rest = rest[n:]
+			_ = w.mend() // which tells it
 		}
 		clear(group)
 	}
@@ -98,11 +104,20 @@ func (w *writer) run() {
 // commit runs calls in one transaction until all are done or the turn is over,
 // and says how many ran. An error is the answer to all of them.
 func (w *writer) commit(calls []*call) (n int, err error) {
-	if n, err = w.pass(calls, false); w.spoilt {
-		w.spoilt = false
-		n, err = w.pass(calls, true)
+	for careful := false; ; {
+		n, err = w.pass(calls, careful)
+		switch {
+		case w.torn: // met a second time, mend gives up
+			w.torn = false
+			if err := w.mend(); err != nil {
+				return len(calls), err
+			}
+		case w.spoilt:
+			w.spoilt, careful = false, true
+		default:
+			return n, err
+		}
 	}
-	return n, err
 }
 
 // pass is one attempt at commit. Without care the calls run as they are: a
@@ -111,12 +126,16 @@ func (w *writer) commit(calls []*call) (n int, err error) {
 // undone, and the next is made with care. One that fails before it has written
 // spoils nothing.
 func (w *writer) pass(calls []*call, careful bool) (n int, err error) {
-	if w.present(); w.broken != nil {
-		return len(calls), w.broken
+	if w.claimed(); w.fault() != nil {
+		return len(calls), w.fault()
 	}
+	defer w.gauge.to(resting)
+	w.gauge.to(locking)
 	if _, err := w.st.begin.exec(); err != nil {
 		return len(calls), translate("begin", err)
 	}
+	w.gauge.to(working)
+	w.wrote = false
 	tx := w.tx
 	tx.reset()
 	tx.calls = len(calls)
@@ -127,40 +146,60 @@ func (w *writer) pass(calls []*call, careful bool) (n int, err error) {
 		}
 		n++
 		c.err = w.try(tx, c, careful)
-		if w.broken != nil || w.undone != nil || w.spoilt {
+		if w.fault() != nil || w.undone != nil || w.spoilt || w.torn {
 			break
 		}
 	}
-	if w.spoilt {
+	if err = w.before(); errors.Is(err, errShrunk) && !careful && w.undone == nil {
+		w.spoilt = true
+	}
+	if w.spoilt || w.torn {
 		w.cache.reset() // it may hold what is undone now
 		if _, err := w.st.rollback.exec(); err != nil {
-			w.spoilt = false
+			w.spoilt, w.torn = false, false
 			return n, w.doubt(err)
 		}
+		_ = w.after() // the next pass finds what is wrong
 		return n, nil
 	}
-	if err = w.broken; err == nil {
-		err, w.undone = w.undone, nil
+	if err == nil {
+		err = w.undone
 	}
+	w.undone = nil
 	if err == nil {
 		err = tx.flush()
 	}
-	if err == nil {
-		_, err = w.st.commit.exec()
+	if err != nil {
+		return n, w.abandon(err)
 	}
-	if err == nil {
-		w.shrink(tx.gone)
-		w.tidy()
-		return n, nil
+	w.gauge.to(committing)
+	if _, err = w.st.commit.exec(); err != nil {
+		return n, w.uncommitted(err)
 	}
-	return n, w.abandon(err)
+	w.gauge.done(w.wrote)
+	w.shrink(tx.gone)
+	w.tidy()
+	if err := w.after(); err != nil {
+		return n, unsure(err)
+	}
+	return n, nil
+}
+
+// uncommitted undoes a transaction whose COMMIT failed. Where the disk failed its
+// frames may be in the log all the same, and be found there by the next start.
+func (w *writer) uncommitted(err error) error {
+	if fatal(err) {
+		_ = w.distrust("flush a commit into "+w.place.log.path, err)
+		return unsure(w.abandon(err))
+	}
+	return w.abandon(err)
 }
 
 // tidy does what is left to the writer of the log.
 func (w *writer) tidy() {
 	w.committed()
 	if w.finish.CompareAndSwap(true, false) {
-		if _, _, err := checkpoint(w.conn, "PASSIVE"); err != nil {
+		if _, _, err := w.move(w.conn, "PASSIVE"); err != nil {
 			w.log.Debug("the rest of the log could not be moved into the database file", "error", err) // the checkpointer tells
 		}
 	}
@@ -172,38 +211,37 @@ func (w *writer) shrink(gone int) {
 	if gone < 100 {
 		return
 	}
-	if err := script(w.conn, "PRAGMA incremental_vacuum(1000)"); err != nil {
+	if err := script(w.conn, "PRAGMA incremental_vacuum(1000)"); fatal(err) {
+		_ = w.doubt(err) // it is a commit like another
+	} else if err != nil {
 		w.log.Warn("the database file could not be made smaller", "error", err)
 	}
 }
 
-// present looks, once a second, whether the file is still the one that was
-// opened. What is written to a file without a name is lost with this process.
-func (w *writer) present() {
+// claimed looks, once a second, whether no other server can have come in.
+func (w *writer) claimed() {
 	now := time.Now()
-	if w.broken != nil || now.Sub(w.looked) < time.Second {
+	if now.Sub(w.stood) < time.Second {
 		return
 	}
-	w.looked = now
-	st, err := os.Stat(w.path)
-	if err == nil && os.SameFile(st, w.file) || err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return
+	w.stood = now
+	if err := w.claim.stands(); err != nil {
+		_ = w.doubt(err)
 	}
-	_ = w.doubt(job.Errorf(job.Unavailable, "%s was removed or replaced while it was in use; nothing more is acknowledged, stop the server and put the file back or restore a backup", w.path))
 }
 
 // abandon undoes the whole transaction after err.
 func (w *writer) abandon(err error) error {
-	if fatal(err) && w.broken == nil {
-		w.broken = translate("write", err)
-		w.log.Error("the database can no longer be trusted, nothing will be written until a restart", "error", err)
+	w.gauge.refused(err)
+	if fatal(err) {
+		_ = w.doubt(err)
 	}
 	if _, rerr := w.st.rollback.exec(); rerr != nil {
 		// SQLite rolls back by itself after some errors; then there is nothing to undo.
 		w.log.Debug("rollback", "error", rerr)
 	}
-	if lerr := w.load(); lerr != nil && w.broken == nil {
-		w.broken = translate("read the counters again", lerr)
+	if lerr := w.load(); lerr != nil {
+		_ = w.doubt(fmt.Errorf("read the counters again: %w", lerr))
 	}
 	return translate("write", err)
 }
@@ -229,14 +267,19 @@ func (w *writer) try(tx *tx, c *call, careful bool) error {
 				return w.doubt(err)
 			}
 		}
+		w.wrote = w.wrote || tx.wrote
 		tx.keep()
 		return nil
 	}
 	cause := tx.failed
 	tx.drop()
+	if w.torn = w.tears(cause); w.torn {
+		return nil // it runs again
+	}
 	if fatal(cause) || fatal(err) {
 		return w.doubt(err)
 	}
+	w.sick(err)
 	if rolledBack(cause) {
 		w.undone = cause
 		return translate("update", cause)
@@ -252,13 +295,6 @@ func (w *writer) try(tx *tx, c *call, careful bool) error {
 		return w.doubt(rerr)
 	}
 	return translate("update", err)
-}
-
-// doubt says that the connection itself failed: no call of the group may be believed.
-func (w *writer) doubt(err error) error {
-	w.broken = translate("write", err)
-	w.log.Error("the database can no longer be trusted, nothing will be written until a restart", "error", err)
-	return w.broken
 }
 
 // protect runs fn and turns its panic into an Internal error: a fault in one
@@ -314,12 +350,12 @@ func (w *writer) prepare() error {
 func (w *writer) load() error {
 	w.cache.reset()
 	w.queues = map[string]*queueRow{}
-	var rows []queueRow
-	if err := w.cold.Select(&rows, allQueues); err != nil {
+	rows, err := reader{q: w.cold}.queues(allQueues)
+	if err != nil {
 		return fmt.Errorf("read the queues: %w", err)
 	}
-	for i := range rows {
-		w.queues[rows[i].Name] = &rows[i]
+	for _, q := range rows {
+		w.queues[q.Name] = q
 	}
 	w.seq, w.events = 0, 0
 	var marks []struct {

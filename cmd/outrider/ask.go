@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -50,6 +49,9 @@ func (q *question) show(ctx context.Context, method, path string, body []byte, i
 		return asked(err)
 	}
 	if q.json {
+		if into != nil {
+			_ = json.Unmarshal(answer, into) // for who looks into it; what is printed is the answer as it came
+		}
 		_, err := fmt.Fprintf(q.out, "%s\n", answer)
 		return err
 	}
@@ -59,25 +61,23 @@ func (q *question) show(ctx context.Context, method, path string, body []byte, i
 	return print(q.out)
 }
 
-// asked is the error of a command that asked a server. An error without a cause
-// is the word of a server, one with a cause never got an answer.
+// asked is the error of a command that asked a server, with its exit code. An
+// error without a cause is the word of a server, one with a cause never got an
+// answer.
 func asked(err error) error {
 	var e *job.Error
-	waited := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
-	if errors.As(err, &e) && e.Kind == job.Unavailable && e.Err != nil && !waited {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &e) {
+		return err
+	}
+	switch {
+	case e.Kind == job.NotFound:
+		return &failure{exitNotFound, err}
+	case e.Kind == job.Conflict || e.Kind == job.Duplicate:
+		return &failure{exitConflict, err}
+	case e.Kind == job.Unavailable && e.Err != nil:
 		return &failure{exitUnreachable, err}
 	}
 	return err
-}
-
-// readFile reads at most limit bytes of a file.
-func readFile(name string, limit int64) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, limit))
 }
 
 // checkText says what is wrong with the JSON of a file, and where: the line, and

@@ -36,6 +36,12 @@ type config struct {
 	timeout    time.Duration // of jobs that name none; negative is none
 	silence    time.Duration // that ends a worker
 
+	acceptDamage bool // go on without what is lost from the database
+
+	memoryLimit int64 // of the process, in bytes
+	bodies      int64 // of it, for those of requests and answers; worked out at the start
+	connections int   // at once
+
 	testDirectives bool // for conformance suites only
 
 	cronFile string    // of schedules, or empty
@@ -147,6 +153,15 @@ var settings = []setting{
 	{"cron-coordination", "OUTRIDER_CRON_COORDINATION", withNone, false, false,
 		"none, or outbox where several servers share one --outbox and its schedules: each tick makes one job among them",
 		setCoordination},
+	{"accept-damage", "OUTRIDER_ACCEPT_DAMAGE", "false", false, false,
+		"start although acknowledged jobs are lost from --db, whose files are copied aside first; for one start",
+		setAcceptDamage},
+	{"memory-limit", "OUTRIDER_MEMORY_LIMIT", "256MB", false, false,
+		"how much memory the server may take, 64MB or more; large bodies beyond it are told to come again. A control group that leaves less counts instead",
+		setMemoryLimit},
+	{"max-connections", "OUTRIDER_MAX_CONNECTIONS", "1024", false, false,
+		"how many connections there may be at once, from 8 to 65536; a worker that waits in a FETCH has one",
+		setConnections},
 	{"test-directives", "OUTRIDER_TEST_DIRECTIVES", "false", false, false,
 		"obey the test_directive in the meta of jobs, for conformance suites only",
 		setTestDirectives},

@@ -64,6 +64,13 @@ func setSilence(c *config, v string) (err error) {
 	return nil
 }
 
+func setAcceptDamage(c *config, v string) (err error) {
+	if c.acceptDamage, err = strconv.ParseBool(v); err != nil {
+		return fmt.Errorf("must be true or false")
+	}
+	return nil
+}
+
 func setTestDirectives(c *config, v string) (err error) {
 	if c.testDirectives, err = strconv.ParseBool(v); err != nil {
 		return fmt.Errorf("must be true or false")
@@ -109,6 +116,20 @@ func setRequeues(c *config, v string) error {
 	}
 	if c.rules.Releases = n; n == 0 {
 		c.rules.Releases = -1 // 0 is the default there
+	}
+	return nil
+}
+
+func setMemoryLimit(c *config, v string) (err error) {
+	if c.memoryLimit, err = parseSize(v); err != nil || c.memoryLimit < leastMemory {
+		return fmt.Errorf("must be a size of %dMB or more, such as 256MB, 1GB or a number of bytes", leastMemory>>20)
+	}
+	return nil
+}
+
+func setConnections(c *config, v string) (err error) {
+	if c.connections, err = strconv.Atoi(v); err != nil || c.connections < leastConns || c.connections > 1<<16 {
+		return fmt.Errorf("must be a number from %d to %d", leastConns, 1<<16)
 	}
 	return nil
 }

@@ -91,6 +91,7 @@ func TestMistakes(t *testing.T) {
 		{"", "serve --heartbeat-timeout 9h"},
 		{"OUTRIDER_TEST_DIRECTIVES=maybe", "serve"},
 		{"", "serve --test-directives=maybe"},
+		{"", "serve --accept-damage=maybe"},
 		{"", "serve --outbox sqlite:a.db --outbox-release on_complete --outbox-keep 24h"},
 		{"", "serve --log-level loud"},
 		{"", "serve --log-format xml"},
@@ -251,6 +252,23 @@ func TestTimesOfWorkersAreSettings(t *testing.T) {
 		c, err := configured(t, tt.env, tt.args...)
 		if err != nil || c.timeout != tt.timeout || c.silence != tt.silence || c.testDirectives != tt.directives {
 			t.Errorf("%q %q: %v, %v, %v, %v", tt.env, tt.args, c.timeout, c.silence, c.testDirectives, err)
+		}
+	}
+}
+
+// TestDamageIsAcceptedWhereThatIsSaid, and nowhere else.
+func TestDamageIsAcceptedWhereThatIsSaid(t *testing.T) {
+	for _, tt := range []struct {
+		env, args []string
+		want      bool
+	}{
+		{nil, nil, false},
+		{nil, []string{"--accept-damage"}, true},
+		{[]string{"OUTRIDER_ACCEPT_DAMAGE=true"}, nil, true},
+		{[]string{"OUTRIDER_ACCEPT_DAMAGE=true"}, []string{"--accept-damage=false"}, false},
+	} {
+		if c, err := configured(t, tt.env, tt.args...); err != nil || c.acceptDamage != tt.want {
+			t.Errorf("%q %q: %v, %v", tt.env, tt.args, c.acceptDamage, err)
 		}
 	}
 }

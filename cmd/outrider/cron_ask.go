@@ -112,11 +112,11 @@ func (q *question) noCron(ctx context.Context, name string, err error) error {
 	near := nearest(name, names)
 	switch {
 	case len(names) == 0:
-		return fmt.Errorf("there is no schedule %.140q: %s", name, noCronsYet)
+		return notFound("there is no schedule %.140q: %s", name, noCronsYet)
 	case near != "":
-		return fmt.Errorf("there is no schedule %.140q; did you mean %q?", name, near)
+		return notFound("there is no schedule %.140q; did you mean %q?", name, near)
 	}
-	return fmt.Errorf("there is no schedule %.140q; see outrider cron ls", name)
+	return notFound("there is no schedule %.140q; see outrider cron ls", name)
 }
 
 func (a *app) cronGetCommand() *cobra.Command {

@@ -25,7 +25,8 @@ type cronFile struct {
 	entries []*cronEntry
 }
 
-// loadCronFile reads a file of schedules, or with - standard input. An error is
+// loadCronFile reads a file of schedules, or with - standard input. Without a
+// standard input it is the file of a server, which reads it again. An error is
 // about all of it; what is wrong with one entry is kept with that.
 func loadCronFile(name string, stdin io.Reader) (*cronFile, error) {
 	shown, raw, err := name, []byte(nil), error(nil)
@@ -33,7 +34,7 @@ func loadCronFile(name string, stdin io.Reader) (*cronFile, error) {
 		shown = "standard input"
 		raw, err = io.ReadAll(io.LimitReader(stdin, maxCronFile+1))
 	} else {
-		raw, err = readFile(name, maxCronFile+1)
+		raw, err = readFile(name, reading{limit: maxCronFile + 1, again: stdin == nil, devices: stdin != nil})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the schedules: %w", err)

@@ -17,7 +17,7 @@ func (c config) needCronFile() error {
 	if c.cronFile == "" {
 		return nil
 	}
-	if _, err := readFile(c.cronFile, 1); err != nil {
+	if _, err := readFile(c.cronFile, reading{limit: 1, again: true}); err != nil {
 		return fmt.Errorf("the file of schedules, --cron-file %s, cannot be read (%w); put it there, or start without it", c.cronFile, err)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/spf13/pflag"
@@ -20,6 +21,10 @@ type given struct {
 
 // maxSettingFile bounds a file that holds the value of a setting.
 const maxSettingFile = 64 << 10
+
+// settingPatience is how long the value of a setting is waited for that comes
+// from a pipe, as <(…) of a shell is one.
+const settingPatience = 5 * time.Second
 
 // given looks for the setting. A variable that is set to nothing counts as not set.
 func (s setting) given(f *pflag.Flag, env map[string]string) (given, error) {
@@ -68,7 +73,7 @@ func readSetting(name string) (string, error) {
 	if sureFile(name) != nil {
 		return "", errors.New("must name a file that holds the value; it may be the value itself")
 	}
-	raw, err := readFile(name, maxSettingFile+1)
+	raw, err := readFile(name, reading{limit: maxSettingFile + 1, patience: settingPatience})
 	v, cut := strings.CutSuffix(string(raw), "\n")
 	if cut {
 		v = strings.TrimSuffix(v, "\r")

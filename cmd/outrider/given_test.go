@@ -41,7 +41,7 @@ func TestASettingFromAFile(t *testing.T) {
 	folder := t.TempDir()
 	for _, tt := range []struct{ env, want string }{
 		{"OUTRIDER_DB=x.db\nOUTRIDER_DB_FILE=y", "OUTRIDER_DB and OUTRIDER_DB_FILE are both set"},
-		{"OUTRIDER_OUTBOX_FILE=" + folder, "OUTRIDER_OUTBOX_FILE: read " + folder},
+		{"OUTRIDER_OUTBOX_FILE=" + folder, "OUTRIDER_OUTBOX_FILE: " + folder + " is a folder"},
 		{"OUTRIDER_OUTBOX_FILE=" + file(""), "is empty"},
 		{"OUTRIDER_OUTBOX_FILE=" + file("\n"), "is empty"},
 		{"OUTRIDER_OUTBOX_FILE=" + file("sqlite:a.db\nhunter2"), "does not hold one line"},

@@ -15,8 +15,9 @@ import (
 func httpServer(h http.Handler, log *slog.Logger) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	return &http.Server{
+	srv := &http.Server{
 		Handler:           h,
+		ConnContext:       frameContext,
 		Protocols:         protocols,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       60 * time.Second,
@@ -25,6 +26,8 @@ func httpServer(h http.Handler, log *slog.Logger) *http.Server {
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
+	srv.DisableGeneralOptionsHandler = true // OPTIONS * goes the way of all requests, so that it is looked at
+	return srv
 }
 
 // traffic is what a stop must know of the requests.

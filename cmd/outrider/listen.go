@@ -63,7 +63,7 @@ func (a address) listen(ctx context.Context) (net.Listener, error) {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, a.network, a.where)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("%s is in use by another program: stop that one, or choose another port with --listen (127.0.0.1:0 picks a free one)", a.where)
+		return nil, conflict("%s is in use by another program: stop that one, or choose another port with --listen (127.0.0.1:0 picks a free one)", a.where)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", a.where, err)

@@ -101,7 +101,7 @@ func removeStale(ctx context.Context, path, flag string) error {
 	c, err := d.DialContext(ctx, "unix", path)
 	if err == nil {
 		c.Close()
-		return fmt.Errorf("another server listens on %s: stop that one, or choose another path with %s", path, flag)
+		return conflict("another server listens on %s: stop that one, or choose another path with %s", path, flag)
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("find out who listens on %s: %w", path, err)

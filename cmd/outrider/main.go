@@ -17,15 +17,21 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/outrider-jobs/outrider/sqlitestore"
 )
 
-// The exit codes, the same for every command.
+// The exit codes, the same for every command. README.md has a table of them.
 const (
 	exitOK          = 0
 	exitFailed      = 1
 	exitUsage       = 2
+	exitNotFound    = 3 // what was named is not there
+	exitConflict    = 4 // it is there already, in use, or in a state that forbids it
 	exitUnreachable = 5
 	exitTimeout     = 6
+	exitStore       = 74 // the database failed under a running server: start it again
+	exitDamage      = 78 // acknowledged jobs are lost from the database: starting it again does not help
 	exitInterrupted = 130
 )
 
@@ -43,7 +49,7 @@ func signalled(ctx context.Context) context.Context {
 		<-signals
 		cancel()
 		<-signals
-		fmt.Fprintln(os.Stderr, "outrider: stopped at once by a second signal")
+		say(os.Stderr, "outrider: stopped at once by a second signal\n")
 		os.Exit(exitInterrupted)
 	}()
 	return ctx
@@ -64,6 +70,9 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	err := root.ExecuteContext(ctx)
+	if a.settle != nil {
+		defer a.settle()
+	}
 	if fault := out.fault(); fault != nil && (err == nil || err == errDiffers) {
 		err = fmt.Errorf("the output could not be written: %w", fault)
 	}
@@ -82,6 +91,7 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	clock          func() time.Time // what commands that show schedules take for now
+	settle         func()           // waits, for a while, until what was written is read; nil where it is read already
 }
 
 // commands are the words after "outrider"; a new command is a line here.
@@ -164,11 +174,24 @@ func usage(format string, args ...any) error {
 	return &failure{exitUsage, fmt.Errorf(format, args...)}
 }
 
+// notFound is that something which was named is not there: exit 3.
+func notFound(format string, args ...any) error {
+	return &failure{exitNotFound, fmt.Errorf(format, args...)}
+}
+
+// conflict is that something is there already, or in use: exit 4.
+func conflict(format string, args ...any) error {
+	return &failure{exitConflict, fmt.Errorf(format, args...)}
+}
+
 func exitCode(err error) int {
 	var f *failure
+	var damage *sqlitestore.DamageError
 	switch {
 	case errors.As(err, &f):
 		return f.code
+	case errors.As(err, &damage):
+		return exitDamage
 	case errors.Is(err, context.DeadlineExceeded):
 		return exitTimeout
 	case errors.Is(err, context.Canceled):

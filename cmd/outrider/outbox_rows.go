@@ -236,7 +236,7 @@ func (a *app) onRows(cmd *cobra.Command, question, done string, do func(*source,
 				return s.explained(ctx, err)
 			}
 			if n == 0 && !*all {
-				return fmt.Errorf("none of these rows is parked; see: outrider outbox ls")
+				return notFound("none of these rows is parked; see: outrider outbox ls")
 			}
 			if _, err = fmt.Fprintf(a.stdout, "%s: %s %s\n", s.dsn, count(n, "row is", "rows are"), done); err == nil && n < int64(len(ids)) {
 				_, err = fmt.Fprintf(a.stdout, "%d of the rows that were named are not parked\n", int64(len(ids))-n)

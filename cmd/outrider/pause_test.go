@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"sync"
 	"syscall"
@@ -14,42 +15,88 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
+// flock is workers that do nothing but live, each with a job of its own, and one
+// that is dead.
+type flock struct {
+	c     *client.Client
+	held  []*job.Job
+	dead  *job.Job
+	done  chan struct{}
+	beats sync.WaitGroup
+}
+
+// beatingOn makes so many workers, each with a reservation of that length, which
+// beat so often.
+func beatingOn(t *testing.T, url string, workers int, reservation, every time.Duration) *flock {
+	t.Helper()
+	f := &flock{c: clientOf(t, url), done: make(chan struct{})}
+	take := func(worker string) *job.Job {
+		if _, err := f.c.Enqueue(t.Context(), job.Envelope{Type: "a.b", Args: []byte(`[]`)}); err != nil {
+			t.Fatal(err)
+		}
+		jobs, err := f.c.Fetch(t.Context(), job.FetchRequest{Queues: []string{job.DefaultQueue}, Worker: worker, Visibility: reservation})
+		if err != nil || len(jobs) != 1 {
+			t.Fatalf("fetch: %v, %v", jobs, err)
+		}
+		return jobs[0]
+	}
+	for n := range workers {
+		name := fmt.Sprint("w", n)
+		j := take(name)
+		f.held = append(f.held, j)
+		f.beats.Go(func() { beatOn(t, f.c, name, j, every, f.done) })
+	}
+	f.dead = take("dead")
+	return f
+}
+
+// judge fails for each who lost his job, and unless the dead one does so in time.
+func (f *flock) judge(t *testing.T, within time.Duration) {
+	t.Helper()
+	for deadline := time.Now().Add(within); ; time.Sleep(50 * time.Millisecond) {
+		j, err := f.c.Job(t.Context(), f.dead.ID)
+		if err == nil && j.State == job.Available {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Errorf("the job of the dead worker is still its own: %+v, %v", j, err)
+			break
+		}
+	}
+	close(f.done)
+	f.beats.Wait()
+	for _, j := range f.held {
+		done, err := f.c.Ack(t.Context(), job.Claim{ID: j.ID, Token: j.Lease.Token}, nil)
+		if err != nil || done.Attempt != 1 || done.Errors != nil {
+			t.Errorf("the job of %s: %v, %+v", j.Lease.Worker, err, done)
+		}
+	}
+}
+
 // TestAPauseOfTheServerRobsNobody: a server stands still for longer than its
 // reservations are, and less than a suspend. What its workers said meanwhile is
 // in its socket, and counts (ojs-retry.md §9.3).
 func TestAPauseOfTheServerRobsNobody(t *testing.T) {
-	const workers, reservation, every = 12, 2 * time.Second, 300 * time.Millisecond
-	addr := freePort(t)
-	server := keep(t, "server", "serve", "--listen", addr, "--db", filepath.Join(t.TempDir(), "jobs.db"))
-	up(t, server, "http://"+addr)
-	c := clientOf(t, "http://"+addr)
-	done := make(chan struct{})
-	var held []*job.Job
-	var beating sync.WaitGroup
-	for n := range workers {
-		if _, err := c.Enqueue(t.Context(), job.Envelope{Type: "a.b", Args: []byte(`[]`)}); err != nil {
-			t.Fatal(err)
-		}
-		f := job.FetchRequest{Queues: []string{job.DefaultQueue}, Worker: fmt.Sprint("w", n), Visibility: reservation}
-		jobs, err := c.Fetch(t.Context(), f)
-		if err != nil || len(jobs) != 1 {
-			t.Fatalf("fetch: %v, %v", jobs, err)
-		}
-		held = append(held, jobs[0])
-		beating.Go(func() { beatOn(t, c, f.Worker, jobs[0], every, done) })
-	}
-	time.Sleep(2 * every)
-	send(t, server, syscall.SIGSTOP)
-	time.Sleep(5 * time.Second)
-	send(t, server, syscall.SIGCONT)
-	time.Sleep(reservation + every)
-	close(done)
-	beating.Wait()
-	for _, j := range held {
-		done, err := c.Ack(t.Context(), job.Claim{ID: j.ID, Token: j.Lease.Token}, nil)
-		if err != nil || done.Attempt != 1 || done.Errors != nil {
-			t.Errorf("the job of %s: %v, %+v", j.Lease.Worker, err, done)
-		}
+	for _, v := range []struct{ reservation, every, pause time.Duration }{
+		{2 * time.Second, 300 * time.Millisecond, 5 * time.Second},
+		{2 * time.Second, 300 * time.Millisecond, 2500 * time.Millisecond},
+		{2 * time.Second, 1700 * time.Millisecond, 3500 * time.Millisecond},
+		{2 * time.Second, 1900 * time.Millisecond, 4500 * time.Millisecond},
+		{2 * time.Second, time.Second, 2500 * time.Millisecond},
+	} {
+		t.Run(fmt.Sprint(v.pause, " ", v.every), func(t *testing.T) {
+			t.Parallel()
+			addr := freePort(t)
+			server := keep(t, "server", "serve", "--listen", addr, "--db", filepath.Join(t.TempDir(), "jobs.db"))
+			up(t, server, "http://"+addr)
+			f := beatingOn(t, "http://"+addr, 12, v.reservation, v.every)
+			time.Sleep(v.every + time.Duration(rand.Int64N(int64(v.every))))
+			send(t, server, syscall.SIGSTOP)
+			time.Sleep(v.pause)
+			send(t, server, syscall.SIGCONT)
+			time.Sleep(v.reservation + v.every)
+			f.judge(t, 20*time.Second)
+		})
 	}
 }
 

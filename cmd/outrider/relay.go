@@ -40,7 +40,7 @@ func (a *app) relayCommand() *cobra.Command {
 
 // relayAlone relays until ctx ends, which is a good end, or a part breaks.
 func (a *app) relayAlone(ctx context.Context, cfg config) error {
-	log := cfg.logger(a.stderr)
+	log := a.aside(cfg)
 	to, err := client.New(cfg.to, client.Options{})
 	if err != nil {
 		return usage("--to must be http://host:port or unix:///path")

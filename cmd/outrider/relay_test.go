@@ -190,7 +190,7 @@ func TestAPokeSavesTheWait(t *testing.T) {
 		fetched(t, url, p.how, time.Minute)
 	}
 	o := try(t, nil, "serve", "--listen", "127.0.0.1:0", "--db", tempDB(t), "--shutdown-grace", "0s", "--outbox-poke-socket", socket)
-	if o.code != exitFailed || !strings.Contains(o.stderr, "choose another path with --outbox-poke-socket") {
+	if o.code != exitConflict || !strings.Contains(o.stderr, "choose another path with --outbox-poke-socket") {
 		t.Errorf("in use: %+v", o)
 	}
 }
@@ -318,7 +318,7 @@ func TestParkedRows(t *testing.T) {
 		if o := tryWith(t, "y\n", nil, "outbox", "discard", db.dsn, "3"); o.code != exitOK || db.rows(t, "parked") != 1 {
 			t.Errorf("discard: %+v", o)
 		}
-		if o := try(t, nil, "outbox", "discard", db.dsn, "3", "--yes"); o.code != exitFailed {
+		if o := try(t, nil, "outbox", "discard", db.dsn, "3", "--yes"); o.code != exitNotFound {
 			t.Errorf("discard of a row that is gone: %+v", o)
 		}
 		if status, body := ask(t, http.DefaultClient, "POST", path+"/discard", `{"all":true}`); status != 200 || !strings.Contains(body, `"discarded":1`) || db.rows(t, "parked") != 0 {
@@ -353,12 +353,30 @@ func TestMemoryFS(t *testing.T) {
 	}
 	db := sqliteDB(t)
 	db.init(t)
-	for release, want := range map[string]bool{"on_relay": true, "on_complete": false} {
-		s := sit(t, nil, "serve", "--listen", "127.0.0.1:0", "--db", filepath.Join(dir, release+".db"), "--outbox", db.dsn, "--outbox-release", release)
+	link := filepath.Join(t.TempDir(), "link.db")
+	if err := os.Symlink(filepath.Join(dir, "linked.db"), link); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ file, release, want string }{
+		{filepath.Join(dir, "1.db"), "", "loses those that have not ended. Put --db on a disk"},
+		{filepath.Join(dir, "2.db"), "on_relay", "LOSES every job that has not ended"},
+		{filepath.Join(dir, "3.db"), "on_complete", "but for those of the outbox, which come again"},
+		{link, "", "loses those that have not ended. Put --db on a disk"},
+		{tempDB(t), "", ""},
+	} {
+		args := []string{"serve", "--listen", "127.0.0.1:0", "--db", tt.file}
+		if tt.release != "" {
+			args = append(args, "--outbox", db.dsn, "--outbox-release", tt.release)
+		}
+		s := sit(t, nil, args...)
 		readyURL(t, s.stdout)
 		s.stop()
-		if said := strings.Contains(s.stderr.rest(), "the jobs are kept in memory"); said != want {
-			t.Errorf("%s: warned %v", release, said)
+		log, want := s.stderr.rest(), 1
+		if tt.want == "" {
+			want = 0
+		}
+		if n := strings.Count(log, "the jobs are kept in memory"); n != want || !strings.Contains(log, tt.want) {
+			t.Errorf("%s: warned %d times:\n%s", args, n, log)
 		}
 	}
 }

@@ -21,7 +21,7 @@ func (a *app) serveCommand() *cobra.Command {
 		Args: noArgs,
 	}
 	bind(cmd, "listen", "db", "host", "log-level", "log-format", "shutdown-grace", "default-timeout", "heartbeat-timeout",
-		"backtraces", "on-exhaustion", "max-requeues", "cron-file", "cron-coordination", "test-directives")
+		"backtraces", "on-exhaustion", "max-requeues", "cron-file", "cron-coordination", "memory-limit", "max-connections", "accept-damage", "test-directives")
 	bind(cmd, relaySettings...)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := a.configure(cmd)
@@ -31,7 +31,6 @@ func (a *app) serveCommand() *cobra.Command {
 		if cfg.cronWith == withOutbox && len(cfg.outboxes) != 1 {
 			return usage("--cron-coordination outbox needs exactly one --outbox, got %d: the servers agree in its database", len(cfg.outboxes))
 		}
-		cfg.out = a.stdout
 		return a.serve(cmd.Context(), cfg)
 	}
 	return cmd
@@ -55,24 +54,32 @@ func (a *app) tune() {
 // serve runs a server until ctx ends, which is a good end, or a part of it breaks.
 func (a *app) serve(ctx context.Context, cfg config) error {
 	a.tune()
-	log := cfg.logger(a.stderr)
+	log := a.aside(cfg)
+	cfg.out = a.stdout
+	cfg.bodies = a.limitMemory(cfg, log).bodies
 	s, err := start(ctx, cfg, log)
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(a.stdout, "outrider: listening on %s (database %s)\n", s.url, cfg.db); err != nil {
-		log.Warn("what is printed cannot be written; the server works", "url", s.url, "err", err)
-	}
+	fmt.Fprintf(a.stdout, "outrider: listening on %s (database %s)\n", s.url, cfg.db)
 	select {
 	case <-ctx.Done():
 		log.Info("stopping")
-		s.drain(cfg.grace)
+		err = s.drain(cfg.grace)
 	case err = <-s.broken:
-		log.Error("a part of the server broke, so all of it stops", "err", err)
+		if exitCode(err) == exitStore {
+			log.Info("stopping, as nothing can be written any more") // the store has said why
+		} else {
+			log.Error("a part of the server broke, so all of it stops", "err", err)
+		}
 	}
-	if closing := s.close(); err == nil {
+	closing := s.close()
+	if err == nil {
+		err = s.fault()
+	}
+	if err == nil {
 		err = closing
-	} else if closing != nil {
+	} else if closing != nil && exitCode(closing) != exitStore {
 		log.Error("stop", "err", closing)
 	}
 	if err == nil {

@@ -85,7 +85,7 @@ func TestPortInUse(t *testing.T) {
 	where := ln.Addr().String()
 	o := try(t, nil, "serve", "--listen", where, "--db", tempDB(t))
 	want := "error: " + where + " is in use by another program: stop that one, or choose another port with --listen (127.0.0.1:0 picks a free one)\n"
-	if o.code != exitFailed || o.stdout != "" || o.stderr != want {
+	if o.code != exitConflict || o.stdout != "" || o.stderr != want {
 		t.Errorf("got %+v\nwant %q", o, want)
 	}
 }

@@ -22,9 +22,11 @@ type server struct {
 	cfg     config
 	log     *slog.Logger
 	url     string
+	store   *sqlitestore.Store
 	side    *sidecar.Sidecar
 	relays  *relays
 	traffic traffic
+	memory  *httpapi.Budget
 	broken  chan error     // the first part that ended without being asked to
 	closers []func() error // what ends the parts, in the order they were started
 }
@@ -32,7 +34,7 @@ type server struct {
 // start opens everything and serves; what it has opened is closed again when a later part fails.
 // The server goes on after ctx has ended: close ends it.
 func start(ctx context.Context, cfg config, log *slog.Logger) (*server, error) {
-	s := &server{cfg: cfg, log: log, broken: make(chan error, 1)}
+	s := &server{cfg: cfg, log: log, memory: httpapi.NewBudget(cfg.bodies), broken: make(chan error, 1)}
 	err := s.open(ctx)
 	if err != nil {
 		if closing := s.close(); closing != nil {
@@ -48,11 +50,16 @@ func (s *server) open(ctx context.Context) error {
 	if err := s.cfg.needCronFile(); err != nil {
 		return err
 	}
-	store, err := sqlitestore.Open(ctx, s.cfg.db, sqlitestore.Options{Log: s.log})
+	store, err := sqlitestore.Open(ctx, s.cfg.db, sqlitestore.Options{Log: s.log, AcceptDamage: s.cfg.acceptDamage})
+	if job.KindOf(err) == job.Conflict {
+		return &failure{exitConflict, err} // another outrider has it
+	}
 	if err != nil {
 		return err
 	}
-	s.closers = append(s.closers, store.Close)
+	s.store = store
+	s.closers = append(s.closers, func() error { return closeStore(store) })
+	s.spawn("the watch of the store", func(ctx context.Context) error { return watchStore(ctx, store) })
 	s.warnOfMemory()
 	s.relays, err = openRelays(ctx, s.cfg, s.log)
 	s.closers = append(s.closers, s.relays.close)
@@ -77,6 +84,7 @@ func (s *server) open(ctx context.Context) error {
 	s.applyCronFile(ctx)
 	s.spawn("the duties", s.side.Run)
 	s.serveHTTP(ln)
+	s.spawn("the return of memory", func(ctx context.Context) error { return giveBack(ctx, s.memory, store, s.log) })
 	s.relays.start(s.spawn)
 	if hangups != nil {
 		s.spawn("the watch for SIGHUP", func(ctx context.Context) error { return s.reloadCrons(ctx, hangups) })
@@ -93,14 +101,26 @@ func (s *server) ticks() sidecar.Ticks {
 	return outbox.NewTicks(src.db, src.dialect)
 }
 
-// warnOfMemory says loudly what on_relay means for a store that a restart empties.
+// warnOfMemory says of a store that a restart empties what is lost, and loudly
+// what on_relay means for it.
 func (s *server) warnOfMemory() {
-	fs := memoryFS(filepath.Dir(s.cfg.db))
-	if fs == "" || len(s.cfg.outboxes) == 0 || s.cfg.relay.release != outbox.OnRelay {
+	file := s.cfg.db
+	if to, err := filepath.EvalSymlinks(file); err == nil {
+		file = to
+	}
+	fs := memoryFS(filepath.Dir(file))
+	if fs == "" {
 		return
 	}
-	s.log.Warn("the jobs are kept in memory, and on_relay deletes a row of the outbox as soon as its job is kept: a restart of the machine or the container LOSES every job that has not ended. Put --db on a disk, or set --outbox-release on_complete",
-		"db", s.cfg.db, "file_system", fs)
+	text := "the jobs are kept in memory: a restart of the machine or the container loses those that have not ended. Put --db on a disk, unless they may be lost"
+	switch {
+	case len(s.cfg.outboxes) == 0:
+	case s.cfg.relay.release == outbox.OnRelay:
+		text = "the jobs are kept in memory, and on_relay deletes a row of the outbox as soon as its job is kept: a restart of the machine or the container LOSES every job that has not ended. Put --db on a disk, or set --outbox-release on_complete"
+	default:
+		text = "the jobs are kept in memory: a restart of the machine or the container loses those that have not ended, but for those of the outbox, which come again. Put --db on a disk, unless the others may be lost"
+	}
+	s.log.Warn(text, "db", s.cfg.db, "file_system", fs)
 }
 
 // spawn runs a part in a goroutine that close ends and joins.
@@ -120,6 +140,44 @@ func (s *server) spawn(name string, run func(context.Context) error) {
 	})
 }
 
+// fault is what has broken, also where nobody came to hear of it as the server
+// stopped at the same moment.
+func (s *server) fault() error {
+	select {
+	case <-s.store.Failed():
+		return &failure{exitStore, s.store.Trouble()}
+	default:
+	}
+	select {
+	case err := <-s.broken:
+		return err
+	default:
+		return nil
+	}
+}
+
+// watchStore ends when the store can do nothing more until it is opened again:
+// then the server stops, with a code by which its supervisor starts it anew.
+func watchStore(ctx context.Context, store *sqlitestore.Store) error {
+	select {
+	case <-store.Failed():
+		return &failure{exitStore, store.Trouble()}
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// closeStore closes a store; one that failed, perhaps only by that, gives the exit its code.
+func closeStore(store *sqlitestore.Store) error {
+	err := store.Close()
+	select {
+	case <-store.Failed():
+		return &failure{exitStore, orElse(err, "the store had failed")}
+	default:
+		return err
+	}
+}
+
 func orElse(err error, text string) error {
 	if err == nil {
 		return errors.New(text)
@@ -136,12 +194,15 @@ func (s *server) fail(err error) {
 }
 
 func (s *server) serveHTTP(ln net.Listener) {
-	api := httpapi.New(s.side, httpapi.Options{Hosts: s.cfg.hosts, Version: version(), Log: s.log, Outboxes: s.relays.outboxes()})
+	api := httpapi.New(s.side, httpapi.Options{Hosts: s.cfg.hosts, Version: version(), Log: s.log, Admit: clear, Outboxes: s.relays.outboxes(), Memory: s.memory})
 	srv := httpServer(s.traffic.watched(api), s.log)
+	ln = &crowded{Listener: ln, log: s.log}
+	bounded := limitConnections(framed{httpapi.Watch(srv, ln)}, s.cfg.connections, filesAllowed(), s.log)
+	srv.ConnState = bounded.state
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		if err := srv.Serve(bounded); !errors.Is(err, http.ErrServerClosed) {
 			s.fail(fmt.Errorf("serve HTTP: %w", err))
 		}
 	}()
@@ -170,8 +231,8 @@ const silence = 7 * time.Second
 
 // drain hands out no more work and waits until the work that is out has come
 // back, no worker is left to wait for, or the grace is over. The server goes on
-// taking jobs and answers meanwhile.
-func (s *server) drain(grace time.Duration) {
+// taking jobs and answers meanwhile. A part that breaks ends it, and is returned.
+func (s *server) drain(grace time.Duration) error {
 	s.side.Quiet()
 	began := time.Now()
 	over := time.After(grace)
@@ -181,7 +242,7 @@ func (s *server) drain(grace time.Duration) {
 	for told := false; ; {
 		n, err := s.active(context.Background())
 		if n == 0 || err != nil {
-			return // no work is out, or nobody can tell
+			return nil // no work is out, or nobody can tell
 		}
 		if !told {
 			s.log.Info(fmt.Sprintf("draining: %d active", n))
@@ -191,14 +252,17 @@ func (s *server) drain(grace time.Duration) {
 		case <-look.C:
 		case <-tell.C:
 			told = false
+		case err := <-s.broken:
+			s.log.Error("a part of the server broke while it was stopping, so the rest is not waited for", "err", err)
+			return err
 		case <-over:
 			s.log.Warn("the grace is over; who still works may acknowledge to the next server", "active", n)
-			return
+			return nil
 		}
 		if s.traffic.silentFor(began) > silence {
 			s.log.Warn("no worker speaks, so none is waited for; who still works may acknowledge to the next server",
 				"active", n, "silent_for", silence)
-			return
+			return nil
 		}
 	}
 }

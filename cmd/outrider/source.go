@@ -54,6 +54,9 @@ func openAnySource(ctx context.Context, d dsn, table string) (*source, error) {
 		return nil, usage("--outbox-table: %w", err)
 	}
 	dialect.File = d.file
+	if st, err := os.Stat(d.file); d.scheme == onSQLite && err == nil && !st.Mode().IsRegular() {
+		return nil, fmt.Errorf("the outbox database %s is not a plain file and cannot hold a database", d.file)
+	}
 	db, err := d.open()
 	if err != nil {
 		return nil, fmt.Errorf("open the outbox database %s: %w", d, err)

@@ -66,7 +66,7 @@ func (a *app) readJob(name string) (shown string, raw []byte, err error) {
 		shown = "standard input"
 		raw, err = io.ReadAll(io.LimitReader(a.stdin, job.MaxJobBytes+1))
 	} else {
-		raw, err = readFile(name, job.MaxJobBytes+1)
+		raw, err = readFile(name, reading{limit: job.MaxJobBytes + 1, devices: true})
 	}
 	switch {
 	case err != nil:
@@ -237,7 +237,11 @@ func (a *app) uniqueReleaseCommand() *cobra.Command {
 			}
 		}
 		var r released
-		return q.show(cmd.Context(), http.MethodDelete, "/unique-jobs/"+key, nil, &r, r.print)
+		err = q.show(cmd.Context(), http.MethodDelete, "/unique-jobs/"+key, nil, &r, r.print)
+		if err == nil && r.Released == 0 {
+			return notFound("no job carries the key %s", key)
+		}
+		return err
 	}
 	return cmd
 }
@@ -250,8 +254,7 @@ type released struct {
 
 func (r *released) print(w io.Writer) (err error) {
 	switch r.Released {
-	case 0:
-		_, err = fmt.Fprintf(w, "no job carries the key %s\n", r.Key)
+	case 0: // it is an error, and told as one
 	case 1:
 		_, err = fmt.Fprintf(w, "freed the key %s, which 1 job carried\n", r.Key)
 	default:
@@ -268,7 +271,7 @@ func (q *question) keyOf(ctx context.Context, id job.ID) (string, error) {
 		return "", asked(err)
 	}
 	if j.Unique == nil {
-		return "", fmt.Errorf("job %s has no unique policy, so it holds no key", id)
+		return "", notFound("job %s has no unique policy, so it holds no key", id)
 	}
 	f := job.Filter{Queue: j.Queue, Type: j.Type, Limit: 1000}
 	for {
@@ -293,8 +296,8 @@ func (q *question) keyOf(ctx context.Context, id job.ID) (string, error) {
 func (q *question) keyless(ctx context.Context, j *job.Job) error {
 	x, err := q.client.Explain(ctx, job.Envelope{Type: j.Type, Queue: j.Queue, Args: j.Args, Meta: j.Meta, Unique: j.Unique})
 	if err != nil || !j.RewrittenAt.IsZero() { // its key is not that of the args which it has now
-		return fmt.Errorf("job %s is %s and holds no key any more", j.ID, j.State)
+		return notFound("job %s is %s and holds no key any more", j.ID, j.State)
 	}
-	return fmt.Errorf("job %s is %s and holds no key any more; to free its former key for all jobs: outrider unique release %s",
+	return notFound("job %s is %s and holds no key any more; to free its former key for all jobs: outrider unique release %s",
 		j.ID, j.State, x.Fingerprint)
 }

@@ -128,7 +128,7 @@ func TestUniqueOfARunningServer(t *testing.T) {
 		t.Errorf("push again: %d %s", status, body)
 	}
 	says(exitOK, "which 1 job carried", "release", id)
-	says(exitFailed, "holds no key any more", "release", id)
+	says(exitNotFound, "holds no key any more", "release", id)
 	says(exitOK, "no job counts as the same", "explain", file)
 	if status, body := ask(t, http.DefaultClient, "POST", server+pathPush, aPush); status != 201 {
 		t.Errorf("push after the release: %d %s", status, body)

@@ -126,7 +126,7 @@ func TestAStaleSocketIsReplacedAndALiveOneIsNot(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := try(t, nil, "serve", "--listen", "unix://"+path, "--db", tempDB(t))
-	if o.code != exitFailed || !strings.Contains(o.stderr, "another server listens on "+path) {
+	if o.code != exitConflict || !strings.Contains(o.stderr, "another server listens on "+path) {
 		t.Errorf("live: got %+v", o)
 	}
 	ln.(*net.UnixListener).SetUnlinkOnClose(false)

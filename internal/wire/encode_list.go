@@ -75,7 +75,7 @@ func counts(b []byte, name string, m map[string]int64) []byte {
 // total is how far this page has looked, and one more if there is more.
 func AppendEvents(dst []byte, es []job.Event, p Paging) []byte {
 	es = es[min(p.Offset, len(es)):]
-	more := len(es) > p.Limit || len(es) == p.Limit && p.Offset+p.Limit == EventsMax
+	more := p.Cut || len(es) > p.Limit || len(es) == p.Limit && p.Offset+p.Limit == EventsMax
 	es = es[:min(p.Limit, len(es))]
 	b := append(dst, `{"events":`...)
 	from := len(b)

@@ -6,6 +6,9 @@ import "github.com/outrider-jobs/outrider/job"
 // server: the answer is open to everybody.
 func AppendHealth(dst []byte, h job.Health) []byte {
 	word := condition(h.OK)
+	if h.OK && h.Degraded {
+		word = degraded
+	}
 	b := str(append(dst, '{'), "status", word)
 	b = str(b, "version", job.SpecVersion)
 	b = num(b, "uptime_seconds", int64(h.Uptime.Seconds()))
@@ -14,6 +17,9 @@ func AppendHealth(dst []byte, h job.Health) []byte {
 		b = str(b, "type", h.Backend)
 	}
 	b = str(b, "status", word)
+	if h.Check != "" {
+		b = str(b, "check", h.Check)
+	}
 	b = append(num(b, "latency_ms", h.Latency.Milliseconds()), '}')
 	b = append(key(b, "queues"), '{')
 	b = num(b, "total", int64(h.Queues))
@@ -31,6 +37,8 @@ func AppendHealth(dst []byte, h job.Health) []byte {
 func AppendStatus(dst []byte, ok bool) []byte {
 	return append(str(append(dst, '{'), "status", condition(ok)), '}')
 }
+
+const degraded = "degraded"
 
 func condition(ok bool) string {
 	if ok {

@@ -44,9 +44,15 @@ var answers = []Answer{
 	{job.Internal, http.StatusInternalServerError, "backend_error", true, "Look for the request id in the server's log."},
 }
 
+// ErrStalled is the cause of an Unavailable whose caller has not gone on with its body.
+var ErrStalled = errors.New("no bytes of it came for too long")
+
 // AnswerTo is the row for an error; an error of another origin is Internal.
 func AnswerTo(err error) Answer {
 	k := job.KindOf(err)
+	if errors.Is(err, ErrStalled) {
+		return Answer{k, http.StatusRequestTimeout, "timeout", true, "Send the body again, without a pause in it."}
+	}
 	for _, a := range answers {
 		if a.Kind == k {
 			return a
@@ -97,7 +103,8 @@ type errorObject struct {
 }
 
 // EncodeError is the status and the body for an error (contract §1.3). The text
-// of an Internal error stays in the server.
+// of an Internal error stays in the server, and so does that of the causes of an
+// Unavailable one.
 func EncodeError(err error, requestID string) (status int, body []byte) {
 	a := AnswerTo(err)
 	o := errorObject{Code: a.Code, Message: "internal error", Retryable: a.Retryable, Hint: a.Hint,
@@ -105,6 +112,9 @@ func EncodeError(err error, requestID string) (status int, body []byte) {
 	var e *job.Error
 	if a.Kind != job.Internal && errors.As(err, &e) {
 		o.Message, o.Details = e.Message, e.Details
+		if a.Kind == job.Unavailable {
+			o.Message = e.Outside()
+		}
 		if hint, ok := e.Details["hint"].(string); ok { // one of its own says more than that of its kind
 			o.Hint = hint
 		}

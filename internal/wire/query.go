@@ -18,6 +18,7 @@ type Paging struct {
 	Offset int
 	Cursor string // opaque; where the page before ended
 	Items  bool   // the caller counts in pages, and looks for the list under "items" too
+	Cut    bool   // there was no room for all that would be on the page: there is more
 }
 
 // Bounds of lists (contract §1.7).

@@ -278,6 +278,7 @@ func ReadHealth(body []byte) (job.Health, error) {
 		Backend struct {
 			Type    string `json:"type"`
 			Latency int64  `json:"latency_ms"`
+			Check   string `json:"check"`
 		} `json:"backend"`
 		Queues  struct{ Total, Paused int }
 		Workers struct{ Total, Stale int }
@@ -289,10 +290,10 @@ func ReadHealth(body []byte) (job.Health, error) {
 	if r.Status == "" {
 		return job.Health{}, unread(job.Errorf(job.Malformed, "there is no status in it"))
 	}
-	h := job.Health{OK: r.Status == "ok", Backend: r.Backend.Type, Uptime: time.Duration(r.Uptime) * time.Second,
+	h := job.Health{OK: r.Status == "ok" || r.Status == degraded, Degraded: r.Status == degraded, Backend: r.Backend.Type, Uptime: time.Duration(r.Uptime) * time.Second,
 		Latency: time.Duration(r.Backend.Latency) * time.Millisecond, Time: r.Time,
-		Queues: r.Queues.Total, Paused: r.Queues.Paused, Workers: r.Workers.Total, StaleNow: r.Workers.Stale}
-	if !h.OK {
+		Queues: r.Queues.Total, Paused: r.Queues.Paused, Workers: r.Workers.Total, StaleNow: r.Workers.Stale, Check: r.Backend.Check}
+	if !h.OK || h.Degraded {
 		h.Problem = "the server says that it is " + r.Status
 	}
 	return h, nil

@@ -157,9 +157,14 @@ func TestReadEvents(t *testing.T) {
 
 func TestReadHealth(t *testing.T) {
 	t.Parallel()
-	want := job.Health{OK: true, Backend: "sqlite", Latency: 3 * time.Millisecond, Uptime: time.Hour, Time: time.UnixMilli(1e12).UTC(), Queues: 4, Paused: 1, Workers: 5, StaleNow: 2}
+	want := job.Health{OK: true, Backend: "sqlite", Latency: 3 * time.Millisecond, Uptime: time.Hour, Time: time.UnixMilli(1e12).UTC(), Queues: 4, Paused: 1, Workers: 5, StaleNow: 2, Check: "running"}
 	if got, err := ReadHealth(AppendHealth(nil, want)); err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+	slow := want
+	slow.Degraded, slow.Problem = true, "the server says that it is degraded"
+	if got, err := ReadHealth(AppendHealth(nil, slow)); err != nil || got != slow {
+		t.Errorf("got %+v, %v, want %+v", got, err, slow)
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 )
 
 // auditKeys checks the keys of all jobs, and what the store finds by them
-// against a look at all jobs.
-func auditKeys(t Reporter, tx job.ReadTx, jobs []*job.Job) {
+// against a look at all jobs. holding is its list of those that hold a key.
+func auditKeys(t Reporter, tx job.ReadTx, jobs, holding []*job.Job) {
 	t.Helper()
 	type name struct{ queue, id string }
 	prints, dedups, customs := map[string][]*job.Job{}, map[name][]*job.Job{}, map[name]*job.Job{}
@@ -36,8 +36,8 @@ func auditKeys(t Reporter, tx job.ReadTx, jobs []*job.Job) {
 			claims = append(claims, c)
 		}
 	}
-	if got, err := pages(tx, job.Filter{Holding: true, Limit: 1000}); err != nil || !slices.Equal(ids(got...), ids(claims...)) {
-		t.Errorf("audit: the list of keys has %v, %v; want %v", ids(got...), err, ids(claims...))
+	if !slices.Equal(ids(holding...), ids(claims...)) {
+		t.Errorf("audit: the list of keys has %v; want %v", ids(holding...), ids(claims...))
 	}
 	for n, of := range dedups {
 		instants := []time.Time{Now, Now.Add(1000 * 24 * time.Hour)}

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -31,11 +32,19 @@ type Options struct {
 	Now          func() time.Time // nil: time.Now
 	NewRequestID func() string    // nil: "req_" and a UUIDv7
 	Outboxes     []Outbox         // that are relayed in this process; each has a name of its own
+	Memory       *Budget          // that bodies take; nil: one of DefaultBudget
+
+	// Admit is asked about each request before all else: what it returns is the
+	// answer, unless it is nil. It may set headers of the answer. Nil admits all.
+	Admit func(http.ResponseWriter, *http.Request) error
 }
 
 func (o Options) withDefaults() Options {
 	if o.Version == "" {
 		o.Version = "devel"
+	}
+	if o.Memory == nil {
+		o.Memory = NewBudget(0)
 	}
 	if o.Backend == "" {
 		o.Backend = "sqlite"
@@ -64,13 +73,15 @@ func (o Options) withDefaults() Options {
 // service that can refuse that in one transaction says so with a method
 // EnqueueNew, which is Enqueue but for answering any stored id with Duplicate.
 func New(svc job.Service, opts Options) http.Handler {
-	return newEcho(svc, opts)
+	opts = opts.withDefaults()
+	return &meter{newEcho(svc, opts), opts.Memory}
 }
 
 type api struct {
 	Options
 	svc     job.Service
 	enqueue func(context.Context, ...job.Envelope) ([]job.Receipt, error)
+	unwell  atomic.Bool // the last who asked was told so
 }
 
 func newEcho(svc job.Service, opts Options) *echo.Echo {

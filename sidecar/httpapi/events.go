@@ -24,10 +24,12 @@ func (a *api) eventLog(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	f.Room = room(c)
 	es, err := a.svc.Events(c.Request().Context(), f)
 	if err != nil {
 		return err
 	}
+	p.Cut = exchange(c).cut
 	b := buffer()
 	*b = wire.AppendEvents(*b, es, p)
 	return send(c, http.StatusOK, b)

@@ -45,7 +45,13 @@ func body(c echo.Context, limit int64) ([]byte, error) {
 	if size < 0 {
 		size = limit + 1 // one more byte tells a body that is too long
 	}
-	raw, err := read(r.Body, size, r.ContentLength >= 0)
+	in, err := exchange(c).receive(r.Context(), r.Body, r.ContentLength)
+	if err != nil {
+		c.Response().Header().Set("Connection", "close") // the body is still on its way
+		return nil, err
+	}
+	defer in.end()
+	raw, err := read(in, size, r.ContentLength >= 0)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +63,7 @@ func body(c echo.Context, limit int64) ([]byte, error) {
 
 // read reads up to size bytes; exact means that fewer are an error. Memory is
 // taken as the bytes come, so that a length that was only claimed costs little.
-func read(r io.Reader, size int64, exact bool) ([]byte, error) {
+func read(r *incoming, size int64, exact bool) ([]byte, error) {
 	start := size
 	if !exact {
 		start = 4 << 10
@@ -65,7 +71,13 @@ func read(r io.Reader, size int64, exact bool) ([]byte, error) {
 	buf := make([]byte, 0, min(start, size, firstRead))
 	for int64(len(buf)) < size {
 		if len(buf) == cap(buf) {
-			grown := make([]byte, len(buf), min(2*int64(cap(buf)), size))
+			to := min(2*int64(cap(buf)), size)
+			if r.grow != nil {
+				if err := r.grow(to - int64(cap(buf))); err != nil {
+					return nil, err
+				}
+			}
+			grown := make([]byte, len(buf), to)
 			copy(grown, buf)
 			buf = grown
 		}
@@ -73,6 +85,9 @@ func read(r io.Reader, size int64, exact bool) ([]byte, error) {
 		buf = buf[:len(buf)+n]
 		if err == io.EOF {
 			break
+		}
+		if err == wire.ErrStalled {
+			return nil, job.Errorf(job.Unavailable, "the body stood still after %d bytes, and its memory is needed by others; nothing was done: %w", len(buf), err)
 		}
 		if err != nil {
 			return nil, job.Errorf(job.Malformed, "the body broke off after %d bytes: %w", len(buf), err)
@@ -163,7 +178,10 @@ func buffer() *[]byte { return buffers.Get().(*[]byte) }
 
 // send answers with b, which must come from buffer, and takes it back.
 func send(c echo.Context, status int, b *[]byte) error {
-	err := write(c, status, *b)
+	err := exchange(c).answer(c.Request(), int64(cap(*b)))
+	if err == nil {
+		err = write(c, status, *b)
+	}
 	if cap(*b) <= keepBuffer {
 		*b = (*b)[:0]
 		buffers.Put(b)
@@ -182,8 +200,9 @@ func write(c echo.Context, status int, b []byte) error {
 	return err
 }
 
-// fail is the single exit for errors. Only what is Internal is logged, with its
-// cause; the caller gets the request id to find it by.
+// fail is the single exit for errors. What is Internal is logged, with its cause;
+// the caller gets the request id to find it by. What is Unavailable is logged at
+// debug, as a broken disk fails every request, and the store tells of that itself.
 func (a *api) fail(err error, c echo.Context) {
 	w := c.Response()
 	if w.Committed {
@@ -197,8 +216,12 @@ func (a *api) fail(err error, c echo.Context) {
 		err = job.Errorf(job.Unavailable, "the caller has gone: %w", gone)
 	}
 	id := w.Header().Get(headerRequestID)
-	if job.KindOf(err) == job.Internal && err != error(errPanicked) {
-		a.Log.LogAttrs(c.Request().Context(), slog.LevelError, "request failed",
+	level := slog.LevelError
+	if job.KindOf(err) == job.Unavailable {
+		level = slog.LevelDebug
+	}
+	if k := job.KindOf(err); (k == job.Internal || k == job.Unavailable) && err != error(errPanicked) && a.Log.Enabled(c.Request().Context(), level) {
+		a.Log.LogAttrs(c.Request().Context(), level, "request failed",
 			slog.String("request_id", id), slog.String("method", c.Request().Method), slog.String("route", c.Path()),
 			slog.String("error", err.Error()), slog.Any("cause", errors.Unwrap(err)))
 	}

@@ -301,4 +301,4 @@ func failureOf(t *testing.T, body io.Reader) failure {
 
 var _ job.Service = (*fake)(nil)
 
-func routes(h http.Handler) []*echo.Route { return h.(*echo.Echo).Routes() }
+func routes(h http.Handler) []*echo.Route { return h.(*meter).Routes() }

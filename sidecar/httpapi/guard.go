@@ -41,6 +41,11 @@ func (a *api) enter(next echo.HandlerFunc) echo.HandlerFunc {
 		h["X-Content-Type-Options"] = nosniff
 		h["Cache-Control"] = noStore
 		h[headerRequestID] = a.requestID(r)
+		if a.Admit != nil {
+			if err := a.Admit(c.Response(), r); err != nil {
+				return err
+			}
+		}
 		if err := a.guard(r); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"github.com/labstack/echo/v4"
 
@@ -67,6 +68,9 @@ func (a *api) batch(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := exchange(c).charge.await(c.Request().Context(), int64(len(es))*perJob); err != nil {
+		return err
+	}
 	rs, err := a.enqueue(c.Request().Context(), es...)
 	if err != nil {
 		return inBatch(err)
@@ -105,13 +109,29 @@ func (a *api) page(c echo.Context, decode func(url.Values) (job.Filter, wire.Pag
 	if err != nil {
 		return err
 	}
-	page, err := a.svc.Jobs(c.Request().Context(), f)
+	b, err := a.readPage(c, f, p, dead)
 	if err != nil {
 		return err
 	}
-	b := buffer()
-	*b = wire.AppendJobs(*b, page, p, dead)
 	return send(c, http.StatusOK, b)
+}
+
+// readPage reads and writes out a page, when its turn has come.
+func (a *api) readPage(c echo.Context, f job.Filter, p wire.Paging, dead bool) (*[]byte, error) {
+	done, err := a.Memory.turn(c.Request().Context())
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	f.Room = room(c)
+	page, err := a.svc.Jobs(c.Request().Context(), f)
+	if err != nil {
+		return nil, err
+	}
+	b := buffer()
+	*b = slices.Grow(*b, exchange(c).expected(p.Items))
+	*b = wire.AppendJobs(*b, page, p, dead)
+	return b, nil
 }
 
 // info is INFO (contract §3.4).

@@ -41,24 +41,42 @@ func (a *api) fetch(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	f.Room = room(c)
 	ctx := c.Request().Context()
 	jobs, err := a.svc.Fetch(ctx, f)
 	if err != nil {
 		return err
 	}
-	if len(jobs) > 0 && ctx.Err() != nil {
-		a.giveBack(ctx, jobs)
-		return job.Errorf(job.Unavailable, "the caller has gone: %w", ctx.Err())
+	if len(jobs) > 0 {
+		return a.handOver(c, jobs)
 	}
 	b := buffer()
+	*b = wire.AppendFetched(*b, nil, profile(c))
+	return send(c, http.StatusOK, b)
+}
+
+// handOver answers with jobs, and takes back what its caller surely does not read.
+func (a *api) handOver(c echo.Context, jobs []*job.Job) error {
+	r := c.Request()
+	ctx, p := r.Context(), peerOf(r)
+	if ctx.Err() != nil || p.gone() {
+		a.giveBack(ctx, jobs)
+		return job.Errorf(job.Unavailable, "the caller has gone: %w", context.Canceled)
+	}
+	h := p.hand(func() { a.takeBack(ctx, jobs) }, r.Close)
+	b := buffer()
 	*b = wire.AppendFetched(*b, jobs, profile(c))
-	if err = send(c, http.StatusOK, b); err == nil && len(jobs) > 0 {
+	err := send(c, http.StatusOK, b)
+	if err == nil {
 		err = flush(c)
 	}
 	if err != nil {
+		p.drop(h)
 		a.giveBack(ctx, jobs)
+		return err
 	}
-	return err
+	p.written(h)
+	return nil
 }
 
 // flush hands the answer to the network now: only then does a broken connection show.
@@ -69,12 +87,28 @@ func flush(c echo.Context) error {
 	return nil
 }
 
+// takeBack is giveBack for an answer that was written, and lies unread in a
+// connection that has ended. A job whose holder was heard of since, over another
+// connection, is left with it.
+func (a *api) takeBack(ctx context.Context, jobs []*job.Job) {
+	ctx = context.WithoutCancel(ctx)
+	var silent []*job.Job
+	for _, j := range jobs {
+		now, err := a.svc.Job(ctx, j.ID)
+		if err == nil && now.State == job.Active && now.Lease.Until.Equal(j.Lease.Until) {
+			silent = append(silent, j)
+		}
+	}
+	a.giveBack(ctx, silent)
+}
+
 // giveBack ends the reservations of jobs that did not reach their worker.
 func (a *api) giveBack(ctx context.Context, jobs []*job.Job) {
 	ctx = context.WithoutCancel(ctx)
 	for _, j := range jobs {
 		claim := job.Claim{ID: j.ID, Token: j.Lease.Token, Worker: j.Lease.Worker}
-		if _, err := a.svc.Fail(ctx, claim, job.Failure{Requeue: true}); err != nil {
+		_, err := a.svc.Fail(ctx, claim, job.Failure{Requeue: true, Undelivered: true})
+		if kind := job.KindOf(err); err != nil && kind != job.Conflict && kind != job.NotFound { // else it is not theirs any more
 			a.Log.LogAttrs(ctx, slog.LevelWarn, "fetched job not given back; its reservation must run out",
 				slog.String("job_id", string(j.ID)), slog.String("error", err.Error()))
 		}

@@ -1,0 +1,206 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// A caller may leave in the moment in which jobs are handed to it. The write
+// succeeds all the same: the bytes lie in a buffer of the operating system, and
+// what became of them shows only when the connection ends. A peer that closes
+// with bytes unread resets the connection, and so does one to which bytes come
+// after it has closed; one that has read everything closes in good order.
+//
+// So what was handed out over a connection is remembered until the peer says
+// something else on it, or it ends.
+
+// Watch makes srv, which is to serve connections of ln, notice that a caller has
+// left without reading the jobs it fetched: they are then back in their queues at
+// once. Serve the listener that it returns, or one around it whose connections
+// have a method NetConn. It must be called before srv serves, and with the
+// innermost listener: what the system can tell, it tells of its own connections
+// only. Without Watch a handler of [New] notices only callers who leave before
+// their answer is written; the reservation of the others must run out.
+//
+// How an answer ended is known on Linux, over TCP and over unix sockets. On other
+// systems a reset is, but not that an answer was sent to who had closed before.
+func Watch(srv *http.Server, ln net.Listener) net.Listener {
+	before := srv.ConnContext
+	srv.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		if before != nil {
+			ctx = before(ctx, c)
+		}
+		if p := watchedIn(c); p != nil {
+			ctx = context.WithValue(ctx, peerKey{}, p)
+		}
+		return ctx
+	}
+	return watched{ln}
+}
+
+// watchedIn is the watched connection inside those of other listeners.
+func watchedIn(c net.Conn) *peer {
+	for {
+		switch in := c.(type) {
+		case *peer:
+			return in
+		case interface{ NetConn() net.Conn }:
+			c = in.NetConn()
+		default:
+			return nil
+		}
+	}
+}
+
+type peerKey struct{}
+
+// peerOf is the connection of a request, nil where nobody watches it.
+func peerOf(r *http.Request) *peer {
+	p, _ := r.Context().Value(peerKey{}).(*peer)
+	return p
+}
+
+type watched struct{ net.Listener }
+
+func (w watched) Accept() (net.Conn, error) {
+	c, err := w.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &peer{Conn: c}, nil
+}
+
+// peer is a connection that knows what was handed out over it last. Its methods
+// may be called by many goroutines at once; those of a nil peer do nothing.
+type peer struct {
+	net.Conn
+	out atomic.Pointer[handover] // nil when the peer has spoken since, or nothing was handed out
+
+	mu    sync.Mutex
+	ended error // of the read that was the last
+}
+
+// handover is what was handed out in one answer.
+type handover struct {
+	back    func() // takes it back
+	last    bool   // the server closes the connection after the answer
+	written bool   // the answer is with the operating system; guarded by the peer's mu
+}
+
+// gone reports whether the peer has left, as far as is known now.
+func (p *peer) gone() bool {
+	if p == nil {
+		return false
+	}
+	p.mu.Lock()
+	ended := p.ended
+	p.mu.Unlock()
+	return ended != nil || hungUp(p.Conn)
+}
+
+// hand notes what the answer that is now written hands out. It returns nil
+// without a peer.
+func (p *peer) hand(back func(), last bool) *handover {
+	if p == nil {
+		return nil
+	}
+	h := &handover{back: back, last: last}
+	p.out.Store(h)
+	return h
+}
+
+// drop forgets a handover whose answer could not be written.
+func (p *peer) drop(h *handover) {
+	if h != nil {
+		p.out.CompareAndSwap(h, nil)
+	}
+}
+
+// written says that the answer is with the operating system. Where the peer had
+// left by then, it is found out now whether the answer was read.
+func (p *peer) written(h *handover) {
+	if h == nil {
+		return
+	}
+	p.mu.Lock()
+	h.written = true
+	ended := p.ended
+	p.mu.Unlock()
+	if ended != nil {
+		p.settle(h, ended)
+	}
+}
+
+// Read notes that the peer speaks, or that it has left.
+func (p *peer) Read(b []byte) (int, error) {
+	n, err := p.Conn.Read(b)
+	if n > 0 && p.out.Load() != nil {
+		p.out.Store(nil) // who asks on has had its answer
+	}
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		p.end(err)
+	}
+	return n, err
+}
+
+func (p *peer) end(err error) {
+	p.mu.Lock()
+	if p.ended == nil {
+		p.ended = err
+	}
+	h := p.out.Load()
+	settled := h == nil || !h.written // what is being written is settled when it is
+	p.mu.Unlock()
+	if !settled {
+		p.settle(h, err)
+	}
+}
+
+// settle takes back what was surely not read by a peer that has left.
+func (p *peer) settle(h *handover, ended error) {
+	if !p.out.CompareAndSwap(h, nil) {
+		return
+	}
+	if errors.Is(ended, syscall.ECONNRESET) || errors.Is(ended, io.EOF) && unread(p.Conn) {
+		h.back()
+	}
+}
+
+// parting is how long a connection that the server ends with an answer stays
+// half open, so that its peer can say how much of the answer it has read.
+const parting = 2 * time.Second
+
+// Close closes the connection. After an answer that was the last and handed
+// something out, it first waits in the background for the peer to close its side.
+func (p *peer) Close() error {
+	h := p.out.Load()
+	if h == nil || !h.last || p.SetReadDeadline(time.Now().Add(parting)) != nil {
+		return p.Conn.Close()
+	}
+	_ = p.CloseWrite() // it fails where the peer has left already, which Read will say
+	go func() {
+		_, _ = io.Copy(io.Discard, p) // Read settles it
+		_ = p.Conn.Close()            // the peer has closed before, or is not waited for
+	}()
+	return nil
+}
+
+// NetConn is the connection itself.
+func (p *peer) NetConn() net.Conn { return p.Conn }
+
+// CloseWrite ends this side of the connection; net/http does so before it drops
+// what a caller still sends.
+func (p *peer) CloseWrite() error {
+	if c, ok := p.Conn.(interface{ CloseWrite() error }); ok {
+		return c.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}

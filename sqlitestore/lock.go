@@ -1,0 +1,189 @@
+package sqlitestore
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/gofrs/flock"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// claim keeps every other outrider from a database file, by two locks. That of
+// path.lock is there before the file is, and every version takes it. That of the
+// database itself, where the system has such locks, holds whatever way leads to
+// the file, and whatever became of path.lock. The kernel frees both when the
+// process ends, however it ends.
+type claim struct {
+	path string // of the database
+	lock *flock.Flock
+	file *os.File // the database; nil until hold
+	log  *slog.Logger
+}
+
+// take takes path for this process, if what lies there is a store or none yet. The
+// lock comes first where it may be held: see lookedAt.
+func take(path string, log *slog.Logger) (*claim, error) {
+	if _, err := lookedAt(path); err != nil {
+		return nil, err
+	}
+	c := &claim{path: path, log: log}
+	if _, err := os.Lstat(path + ".lock"); err == nil {
+		if c.lock, err = takeLock(path); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := inspect(path); err != nil {
+		_ = c.free() // err is why we are here
+		return nil, err
+	}
+	if c.lock == nil {
+		var err error
+		if c.lock, err = takeLock(path); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// takeLock takes path.lock. The file stays for ever: removing it would let two
+// processes lock two files of one name.
+func takeLock(path string) (*flock.Flock, error) {
+	name := path + ".lock"
+	for range 100 { // somebody may remove it between its opening and its locking
+		l := flock.New(name, flock.SetFlag(os.O_CREATE|os.O_RDWR|noSurprise), flock.SetPermissions(0o600))
+		ok, err := l.TryLock()
+		if err != nil {
+			return nil, job.Errorf(job.Unavailable, "the lock file %s cannot be used; check its owner and rights: %w", name, err)
+		}
+		if !ok {
+			return nil, inUse(path, writtenIn(name))
+		}
+		if err := planted(path); err != nil {
+			_ = l.Unlock()
+			return nil, err
+		}
+		if ours(l, name) {
+			return l, nil
+		}
+		_ = l.Unlock() // it is nobody's
+	}
+	return nil, job.Errorf(job.Unavailable, "the lock file %s vanishes as often as it is made; find out who removes it", name)
+}
+
+// errHeld says that another process has a lock.
+var errHeld = errors.New("stop that one first, or give this one another file with --db")
+
+func inUse(path, holder string) error {
+	if holder != "" {
+		holder = " (process " + holder + ")"
+	}
+	return job.Errorf(job.Conflict, "%s is in use by another outrider%s; %w", path, holder, errHeld)
+}
+
+// ours reports whether what a name leads to is what was locked by it.
+func ours(l *flock.Flock, name string) bool {
+	locked, err := l.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Lstat(name)
+	return err == nil && os.SameFile(there, locked)
+}
+
+// writtenIn is the number of the process that wrote the lock file.
+func writtenIn(name string) string {
+	f, err := os.OpenFile(name, os.O_RDONLY|noSurprise, 0)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	b := make([]byte, 20)
+	n, _ := f.Read(b)
+	return strings.TrimSpace(string(b[:n]))
+}
+
+// hold locks the database itself, which must be there by now, and writes the
+// number of this process where a second one finds it. SQLite must not have the
+// file open yet, nor any more when the claim is freed: closing a descriptor of
+// the file takes this process's own locks of SQLite away.
+func (c *claim) hold() error {
+	f, err := os.OpenFile(c.path, os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("lock the database: %w", err)
+	}
+	st, err := f.Stat()
+	if err != nil {
+		_ = f.Close()
+		return fmt.Errorf("lock the database: %w", err)
+	}
+	switch ok, err := lockDatabase(f); {
+	case err != nil:
+		_ = f.Close()
+		return job.Errorf(job.Unavailable, "the database %s cannot be locked; keep it on a local disk: %w", c.path, err)
+	case !ok:
+		_ = f.Close()
+		return inUse(c.path, lockedBy(st))
+	}
+	c.file = f
+	if there, err := os.Stat(c.path); err != nil || !os.SameFile(there, st) {
+		return job.Errorf(job.Unavailable, "%s was removed or replaced while it was opened; find out who does that, and start again", c.path)
+	}
+	c.sign()
+	return nil
+}
+
+// sign writes the number of this process into the lock file. It is for people
+// only; a lock without it holds just as well.
+func (c *claim) sign() {
+	f, err := os.OpenFile(c.path+".lock", os.O_WRONLY|noSurprise, 0)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() || links(st) > 1 {
+		return
+	}
+	if f.Truncate(0) == nil {
+		_, _ = fmt.Fprintln(f, os.Getpid())
+	}
+}
+
+// stands looks whether path.lock is still what was locked, and makes it anew
+// where somebody has removed it: a server of an older version, or of a system on
+// which the database cannot be locked, is kept out by nothing else. An error says
+// that another has it by now.
+func (c *claim) stands() error {
+	name := c.path + ".lock"
+	if ours(c.lock, name) {
+		return nil
+	}
+	next, err := takeLock(c.path)
+	if errors.Is(err, errHeld) {
+		return job.Errorf(job.Unavailable, "the lock file %s was removed or replaced while this server ran, and another has it now: %w", name, err)
+	}
+	if err != nil {
+		c.log.Debug("the lock file is gone and could not be made again", "path", name, "error", err) // it is tried every second
+		return nil
+	}
+	_ = c.lock.Unlock() // it has no name any more
+	c.lock = next
+	c.sign()
+	c.log.Warn("the lock file was removed while the server ran, and has been made again; leave it where it is, it keeps a second server from the database", "path", name)
+	return nil
+}
+
+// free gives the file free. It comes last.
+func (c *claim) free() error {
+	var errs []error
+	if c.file != nil {
+		errs = append(errs, c.file.Close())
+	}
+	if c.lock != nil {
+		errs = append(errs, c.lock.Unlock())
+	}
+	return errors.Join(errs...)
+}

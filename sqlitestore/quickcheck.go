@@ -1,0 +1,135 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// How far the check of a store is that was not closed in order.
+const (
+	CheckRunning = "running"
+	CheckPassed  = "passed"
+	CheckFailed  = "failed" // Trouble says what was found
+)
+
+// check reads a whole store after an unclean stop, beside the work: what is wrong
+// with its pages is told before a job is met that is on them. It goes table by
+// table, as its read transaction keeps the log from beginning anew.
+type check struct {
+	path     string
+	conn     driver.Conn
+	troubles *troubles
+	state    atomic.Value // of the words above
+	cancel   context.CancelFunc
+	ended    chan struct{}
+}
+
+func startCheck(ctx context.Context, path string, t *troubles) (*check, error) {
+	from, err := newConnector(path, true)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := from.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &check{path: path, conn: conn, troubles: t, ended: make(chan struct{})}
+	c.state.Store(CheckRunning)
+	ctx, c.cancel = context.WithCancel(context.Background())
+	go c.run(ctx)
+	return c, nil
+}
+
+func (c *check) run(ctx context.Context) {
+	defer close(c.ended)
+	c.troubles.log.Info("the store was not closed in order, so the database is checked while the server works", "path", c.path)
+	began := time.Now()
+	found, err := c.tables(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err != nil:
+		found = append(found, err.Error())
+	}
+	if len(found) > 0 {
+		c.state.Store(CheckFailed)
+		c.troubles.begin(damaged, slog.LevelError, c.damage(found))
+		return
+	}
+	c.state.Store(CheckPassed)
+	c.troubles.log.Info("the database was checked, and is whole", "path", c.path, "took", time.Since(began).Round(time.Millisecond))
+}
+
+// damage says what was found, and what to do.
+func (c *check) damage(found []string) error {
+	const told = 3
+	more := ""
+	if len(found) > told {
+		more = fmt.Sprintf(", and %d more", len(found)-told)
+	}
+	return job.Errorf(job.Unavailable, "the database %s is damaged (PRAGMA quick_check): %s%s. Stop the server, keep copies of %s, %s-wal and %s-shm, and restore a backup. Where indexes alone are damaged, sqlite3 %s REINDEX mends them while the server is stopped",
+		c.path, strings.Join(found[:min(told, len(found))], "; "), more, c.path, c.path, c.path, c.path)
+}
+
+// tables checks one table with its indexes after the other.
+func (c *check) tables(ctx context.Context) (found []string, err error) {
+	names, err := c.column(ctx, "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY rootpage")
+	if err != nil {
+		return nil, fmt.Errorf("its tables cannot be listed: %w", err)
+	}
+	for _, name := range append([]string{"sqlite_schema"}, names...) {
+		said, err := c.column(ctx, `PRAGMA quick_check("`+strings.ReplaceAll(name, `"`, `""`)+`")`)
+		for _, s := range said {
+			if s != "ok" {
+				found = append(found, "table "+name+": "+strings.ReplaceAll(s, "\n", " "))
+			}
+		}
+		if err != nil {
+			return found, fmt.Errorf("table %s cannot be read: %w", name, err)
+		}
+	}
+	return found, nil
+}
+
+// column reads the texts that a query answers. The end of ctx interrupts it.
+func (c *check) column(ctx context.Context, query string) (texts []string, err error) {
+	rows, err := c.conn.(driver.QueryerContext).QueryContext(ctx, query, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	dest := make([]driver.Value, 1)
+	for {
+		if err := rows.Next(dest); errors.Is(err, io.EOF) {
+			return texts, nil
+		} else if err != nil {
+			return texts, err
+		}
+		texts = append(texts, fmt.Sprint(dest[0]))
+	}
+}
+
+// stop interrupts the check and closes its connection.
+func (c *check) stop() error {
+	c.cancel()
+	<-c.ended
+	return c.conn.Close()
+}
+
+// Checked says how far the check of a store is that was not closed in order:
+// [CheckRunning], [CheckPassed] or [CheckFailed]. It is empty where there was no need.
+func (s *Store) Checked() string {
+	if s.check == nil {
+		return ""
+	}
+	return s.check.state.Load().(string)
+}
