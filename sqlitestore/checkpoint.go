@@ -11,7 +11,7 @@ import (
 const (
 	logPages = 14000                  // in the log before they are moved into the file
 	logPause = 200 * time.Millisecond // between two looks at it, while there are commits
-	idleLook = 5 * time.Second        // between two looks at the files, while there are none
+	idleLook = 15 * time.Second       // between two looks at the files, while there are none
 
 	pageSize = 4096 // bytes, SQLite's own choice
 

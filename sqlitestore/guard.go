@@ -18,7 +18,6 @@ const (
 	guardRetry = 5 * time.Second        // the same, while there is a trouble
 	stuckAfter = time.Second            // in one step, until that is a trouble
 	calmAfter  = 10 * time.Second       // without a slow flush, until the disk is fast enough again
-	fewPages   = 256 << 10              // bytes of a log that is small beside the floor of the space
 	mostLog    = 256 << 20              // bytes of the log, until that is a trouble
 	leastFree  = 16 << 20               // bytes of the disk, or a 16th of a small one, until that is a trouble
 )
@@ -178,8 +177,8 @@ func (g *guard) lookAtSpace() {
 		g.s.troubles.end(noSpace, "there is room for the database again")
 		return // nobody can tell more than the next write
 	}
-	need := min(leastFree, total/16) + g.room()
-	if had := g.s.troubles.has(noSpace); had && !refused {
+	need := min(leastFree, total/16)
+	if need += g.room(free - min(free, need)); g.s.troubles.has(noSpace) && !refused {
 		need += need / 4 // so that it is not told again and again
 	}
 	if !refused && free >= need {
@@ -189,10 +188,12 @@ func (g *guard) lookAtSpace() {
 	g.s.troubles.renew(noSpace, fmt.Errorf("the disk of the database %s is full or nearly so: %s are free and %s are needed; jobs are refused or soon will be, reading goes on. Free some, and all goes on by itself", g.s.path, megabytes(free), megabytes(max(need, free+1))))
 }
 
-// room is by how much the file will grow when the log is moved into it. That of a
-// small log is not asked for: it would cost a store that rests a connection.
-func (g *guard) room() uint64 {
-	if log, err := os.Stat(g.s.path + "-wal"); err != nil || log.Size() < fewPages {
+// room is by how much the file will grow when the log is moved into it: no more
+// than the log is long, which is not looked at closer while twice as much is free.
+// To ask SQLite costs a store that rests a connection.
+func (g *guard) room(free uint64) uint64 {
+	log, err := os.Stat(g.s.path + "-wal")
+	if err != nil || uint64(log.Size()) <= free/2 {
 		return 0
 	}
 	if turns := g.s.w.gauge.turns.Load(); turns != g.paged {
