@@ -46,7 +46,7 @@ func integrity(t *testing.T, path string) {
 }
 
 func TestStore(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) job.Store { return open(t).Patient() })
+	storetest.Run(t, func(t *testing.T) job.Store { return open(t) })
 }
 
 // What was answered is there after the process and its store are gone.

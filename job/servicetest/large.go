@@ -28,7 +28,7 @@ func largeJobs(k *kit, n int) (names []string) {
 }
 
 func largeFetched(k *kit) {
-	want := largeJobs(k, 16)
+	want := largeJobs(k, 12)
 	var got []string
 	for len(got) < len(want) {
 		jobs := k.fetch(job.FetchRequest{Count: 100, Worker: "w1"})
@@ -49,7 +49,7 @@ func largeFetched(k *kit) {
 }
 
 func largeListed(k *kit) {
-	want := largeJobs(k, 12)
+	want := largeJobs(k, 8)
 	var got []string
 	for f := (job.Filter{Queue: queue, Limit: 100}); ; {
 		page, err := k.s.Jobs(k.ctx(), f)

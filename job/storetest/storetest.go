@@ -175,19 +175,21 @@ type Reporter interface {
 // Audit checks what is stored against itself (invariants of the project): the
 // counters against a recount, the times and marks of each job against its
 // state, no position of a queue given twice, and the keys against a look at all
-// jobs. Nobody may write meanwhile: what is asked by a key is asked of a snapshot
-// of its own, as a store may bound how long one may be read that looks at all jobs.
+// jobs. Nobody may write meanwhile: each page is asked of a snapshot of its own, as
+// a store may bound how long one may be read that looks at all jobs.
 func Audit(t Reporter, s job.Store) {
 	t.Helper()
-	var jobs, holding []*job.Job
-	err := s.View(context.Background(), func(tx job.ReadTx) (err error) {
-		if jobs, err = everything(tx); err != nil {
-			return err
-		}
-		recount(t, tx, jobs)
-		holding, err = pages(tx, job.Filter{Holding: true, Limit: 1000})
-		return err
-	})
+	jobs, err := pages(s, job.Filter{Limit: 1000})
+	var holding []*job.Job
+	if err == nil {
+		holding, err = pages(s, job.Filter{Holding: true, Limit: 1000})
+	}
+	if err == nil {
+		err = s.View(context.Background(), func(tx job.ReadTx) error {
+			recount(t, tx, jobs)
+			return nil
+		})
+	}
 	if err == nil {
 		err = s.View(context.Background(), func(tx job.ReadTx) error {
 			auditKeys(t, tx, jobs, holding)
@@ -210,15 +212,14 @@ func Audit(t Reporter, s job.Store) {
 	}
 }
 
-// everything reads all jobs, page by page.
-func everything(tx job.ReadTx) (all []*job.Job, err error) {
-	return pages(tx, job.Filter{Limit: 1000})
-}
-
-func pages(tx job.ReadTx, f job.Filter) (all []*job.Job, err error) {
+// pages reads all jobs of a filter, page by page.
+func pages(s job.Store, f job.Filter) (all []*job.Job, err error) {
 	for {
-		page, err := tx.Jobs(f)
-		if err != nil {
+		var page job.Page
+		if err := s.View(context.Background(), func(tx job.ReadTx) (err error) {
+			page, err = tx.Jobs(f)
+			return err
+		}); err != nil {
 			return nil, err
 		}
 		if all = append(all, page.Jobs...); page.Next == "" {
