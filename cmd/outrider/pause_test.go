@@ -3,8 +3,12 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net"
+	"net/http"
 	"path/filepath"
 	"sync"
 	"syscall"
@@ -97,6 +101,35 @@ func TestAPauseOfTheServerRobsNobody(t *testing.T) {
 			time.Sleep(v.reservation + v.every)
 			f.judge(t, 20*time.Second)
 		})
+	}
+}
+
+// TestAPauseOfTheServerCutsNobodyShort: a client opens a connection before it has
+// something to say, as a pool does, and speaks while the server stands still. The
+// time for a head has passed when the server goes on, and the request counts.
+func TestAPauseOfTheServerCutsNobodyShort(t *testing.T) {
+	t.Parallel()
+	addr := freePort(t)
+	server := keep(t, "server", "serve", "--listen", addr, "--db", filepath.Join(t.TempDir(), "jobs.db"))
+	up(t, server, "http://"+addr)
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	time.Sleep(500 * time.Millisecond) // it is taken, and its time runs
+	send(t, server, syscall.SIGSTOP)
+	if _, err := io.WriteString(c, "GET /ojs/manifest HTTP/1.1\r\nHost: "+addr+"\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(5500 * time.Millisecond)
+	send(t, server, syscall.SIGCONT)
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Body.Close(); r.StatusCode != http.StatusOK {
+		t.Errorf("answered %s", r.Status)
 	}
 }
 

@@ -82,7 +82,8 @@ func (w watched) Accept() (net.Conn, error) {
 // may be called by many goroutines at once; those of a nil peer do nothing.
 type peer struct {
 	net.Conn
-	out atomic.Pointer[handover] // nil when the peer has spoken since, or nothing was handed out
+	out   atomic.Pointer[handover] // nil when the peer has spoken since, or nothing was handed out
+	spoke atomic.Bool              // it has sent something, ever
 
 	mu    sync.Mutex
 	ended error // of the read that was the last
@@ -139,9 +140,17 @@ func (p *peer) written(h *handover) {
 	}
 }
 
-// Read notes that the peer speaks, or that it has left.
+// Read notes that the peer speaks, or that it has left. Time for its first words
+// that ran out while this process stood still did not pass for the peer: what it
+// has sent meanwhile counts.
 func (p *peer) Read(b []byte) (int, error) {
 	n, err := p.Conn.Read(b)
+	if errors.Is(err, os.ErrDeadlineExceeded) && !p.spoke.Swap(true) && p.SetReadDeadline(time.Now().Add(lastLook)) == nil {
+		n, err = p.Conn.Read(b)
+	}
+	if n > 0 && !p.spoke.Load() {
+		p.spoke.Store(true)
+	}
 	if n > 0 && p.out.Load() != nil {
 		p.out.Store(nil) // who asks on has had its answer
 	}
@@ -173,6 +182,11 @@ func (p *peer) settle(h *handover, ended error) {
 		h.back()
 	}
 }
+
+// lastLook is how long a connection that has been silent from its beginning is
+// given when its time is over: what waits there is read at once, and the rest of it
+// may be on its way.
+const lastLook = 100 * time.Millisecond
 
 // parting is how long a connection that the server ends with an answer stays
 // half open, so that its peer can say how much of the answer it has read.
