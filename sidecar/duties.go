@@ -260,7 +260,7 @@ func (s *Sidecar) rescue(ctx context.Context, now time.Time) (time.Time, error) 
 		case j.Overran(upto, s.o.Timeout, stood):
 			return j.Overrun(now, s.o.Timeout, s.o.Rand())
 		case !upto.Before(j.Lease.Until):
-			until, waits := s.spared(j, now)
+			until, waits := s.spared(j, upto, now)
 			if !upto.Before(until) && !waits {
 				return j.Lose(now, "visibility_timeout", s.o.Rand())
 			}

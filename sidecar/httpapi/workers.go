@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -42,24 +43,28 @@ func (a *api) fetch(c echo.Context) error {
 		return err
 	}
 	f.Room = room(c)
-	ctx := c.Request().Context()
-	jobs, err := a.svc.Fetch(ctx, f)
+	began := time.Now()
+	jobs, err := a.svc.Fetch(c.Request().Context(), f)
 	if err != nil {
 		return err
 	}
 	if len(jobs) > 0 {
-		return a.handOver(c, jobs)
+		return a.handOver(c, jobs, time.Since(began) > brief)
 	}
 	b := buffer()
 	*b = wire.AppendFetched(*b, nil, profile(c))
 	return send(c, http.StatusOK, b)
 }
 
+// brief is how long a caller may wait before it is looked at whether it is still
+// there. One that leaves sooner is noticed by what becomes of its answer.
+const brief = 50 * time.Millisecond
+
 // handOver answers with jobs, and takes back what its caller surely does not read.
-func (a *api) handOver(c echo.Context, jobs []*job.Job) error {
+func (a *api) handOver(c echo.Context, jobs []*job.Job, waited bool) error {
 	r := c.Request()
 	ctx, p := r.Context(), peerOf(r)
-	if ctx.Err() != nil || p.gone() {
+	if ctx.Err() != nil || waited && p.gone() {
 		a.giveBack(ctx, jobs)
 		return job.Errorf(job.Unavailable, "the caller has gone: %w", context.Canceled)
 	}
