@@ -52,14 +52,20 @@ func (c *checkpointer) committed() {
 	}
 }
 
+// run works until the store closes or fails. The close may come first to a log that is
+// lost, or at once behind the failure: what can be saved is saved then as well.
 func (c *checkpointer) run() {
 	defer close(c.ended)
+	defer func() {
+		if _, ok := c.w.present(); !ok {
+			c.rescue()
+		}
+	}()
 	for {
 		select {
 		case <-c.closing:
 			return
 		case <-c.w.failed:
-			c.rescue()
 			return
 		case <-time.After(idleLook):
 			c.w.present()

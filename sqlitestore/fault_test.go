@@ -190,6 +190,32 @@ func TestLostFileIsNoticed(t *testing.T) {
 	}
 }
 
+// A log that is removed or replaced while nothing is written is seen by the close at
+// the latest, and saved; also where the close comes while the store is failing.
+func TestTheCloseSavesALostLog(t *testing.T) {
+	for name, lose := range map[string]func(*Store) error{
+		"unseen": func(s *Store) error { return os.Remove(s.path + "-wal") },
+		"seen": func(s *Store) error {
+			s.checkpoints.committed() // it is at work
+			err := os.Remove(s.path + "-wal")
+			s.w.present()
+			return err
+		},
+		"replaced": func(s *Store) error { return os.Rename(stranger(t, s.path+"-wal"), s.path+"-wal") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 5 {
+				s := opened(t)
+				ids := pushed(t, s, 10)
+				if err := lose(s); err != nil {
+					t.Fatal(err)
+				}
+				holds(t, reopened(t, s, s.path), ids)
+			}
+		})
+	}
+}
+
 // gone waits until a store has failed and what can be saved is.
 func gone(t *testing.T, s *Store) {
 	t.Helper()
