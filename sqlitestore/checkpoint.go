@@ -85,11 +85,12 @@ func (c *checkpointer) run() {
 	}
 }
 
-// look moves pages if there are many. The second time there are few, and the
-// writer is left with fewer still.
+// look moves pages if there are many, or any of a log that has not begun anew in
+// its time, as somebody has read it. The second time there are few, and the writer
+// is left with fewer still.
 func (c *checkpointer) look() error {
 	pages, moved, err := c.w.move(c.conn, "NOOP")
-	if err != nil || pages-moved < logPages {
+	if err != nil || moved == pages || pages-moved < logPages && pages < 2*logPages {
 		return err
 	}
 	for range 2 {
