@@ -52,14 +52,20 @@ func (c *checkpointer) committed() {
 	}
 }
 
+// run works until the store closes or fails. The close may come first to a log that is
+// lost, or at once behind the failure: what can be saved is saved then as well.
 func (c *checkpointer) run() {
 	defer close(c.ended)
+	defer func() {
+		if _, ok := c.w.present(); !ok {
+			c.rescue()
+		}
+	}()
 	for {
 		select {
 		case <-c.closing:
 			return
 		case <-c.w.failed:
-			c.rescue()
 			return
 		case <-time.After(idleLook):
 			c.w.present()
@@ -79,11 +85,12 @@ func (c *checkpointer) run() {
 	}
 }
 
-// look moves pages if there are many. The second time there are few, and the
-// writer is left with fewer still.
+// look moves pages if there are many, or any of a log that has not begun anew in
+// its time, as somebody has read it. The second time there are few, and the writer
+// is left with fewer still.
 func (c *checkpointer) look() error {
 	pages, moved, err := c.w.move(c.conn, "NOOP")
-	if err != nil || pages-moved < logPages {
+	if err != nil || moved == pages || pages-moved < logPages && pages < 2*logPages {
 		return err
 	}
 	for range 2 {

@@ -76,6 +76,51 @@ func TestTheLogBeginsAnew(t *testing.T) {
 	})
 }
 
+// A log that has grown because somebody read what it held begins anew soon after,
+// although not much of it is left to be moved and little more is written.
+func TestAGrownLogBeginsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := opened(t)
+		third, reader := another(t, s), another(t, s)
+		look := func() (pages, moved int64) {
+			t.Helper()
+			time.Sleep(2 * logPause)
+			synctest.Wait()
+			pages, moved, err := checkpoint(third, "NOOP")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return pages, moved
+		}
+		grow := func(to int64) {
+			for pages := int64(0); pages < to; pages, _ = look() {
+				write(t, s, 10)
+			}
+		}
+		read := func(sql string) {
+			t.Helper()
+			if err := script(reader, sql); err != nil {
+				t.Fatal(err)
+			}
+		}
+		read("BEGIN; SELECT count(*) FROM jobs")
+		grow(logPages + 6000)
+		read("COMMIT; BEGIN; SELECT count(*) FROM jobs")
+		grow(2*logPages + 1)
+		if pages, moved := look(); moved < logPages || pages-moved >= logPages {
+			t.Fatalf("%d of %d pages are moved, which proves nothing", moved, pages)
+		}
+		read("COMMIT")
+		for range 3 {
+			write(t, s, 1)
+			look()
+		}
+		if pages, moved := look(); pages > logPages {
+			t.Errorf("the log has %d pages, of which %d are moved", pages, moved)
+		}
+	})
+}
+
 // What was written while the checkpointer worked is moved by the writer.
 func TestTheWriterMovesTheRest(t *testing.T) {
 	s := opened(t)

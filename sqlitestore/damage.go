@@ -70,6 +70,11 @@ func examine(path string, o Options) (survey, error) {
 	if err := flush(found.path, os.O_RDWR); err != nil {
 		return found, job.Errorf(job.Unavailable, "the log %s cannot be flushed to the disk; look at the disk, and start again: %w", found.path, err)
 	}
+	if found.index.known && found.index.moved > 0 {
+		if err := forgetMoved(path + "-shm"); err != nil {
+			return found, job.Errorf(job.Unavailable, "the index %s-shm of the log cannot be written; check the owner and the rights of the file: %w", path, err)
+		}
+	}
 	return found, nil
 }
 

@@ -3,8 +3,11 @@ package sqlitestore
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -121,6 +124,50 @@ func TestAFailedStoreLeavesItsLogAlone(t *testing.T) {
 	}
 }
 
+// Another program that has the database open keeps the index of the log through a
+// restart, and with it the count of the pages that were moved, perhaps without a
+// flush that succeeded. The next start does not believe it either.
+func TestAnIndexThatIsKeptIsNotBelieved(t *testing.T) {
+	if path := os.Getenv("OUTRIDER_KEEP"); path != "" {
+		c, err := newConnector(path, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := c.Connect(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if err := script(conn, "BEGIN; SELECT count(*) FROM jobs"); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println("open")
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return
+	}
+	s := opened(t)
+	ids := pushed(t, s, 20)
+	other := exec.Command(os.Args[0], "-test.run", "^TestAnIndexThatIsKeptIsNotBelieved$", "-test.count", "1")
+	other.Env = append(os.Environ(), "OUTRIDER_KEEP="+s.path)
+	in, inErr := other.StdinPipe()
+	out, outErr := other.StdoutPipe()
+	if err := errors.Join(inErr, outErr, other.Start()); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = errors.Join(in.Close(), other.Wait()) }()
+	if said := make([]byte, 5); func() error { _, err := io.ReadFull(out, said); return err }() != nil || string(said) != "open\n" {
+		t.Fatalf("the other program says %q", said)
+	}
+	ids = append(ids, pushed(t, s, 20)...)
+	moveSome(t, s) // up to what the other reads: the database is not flushed
+	_ = s.w.doubt(job.Errorf(job.Unavailable, "the disk failed"))
+	again := reopened(t, s, s.path)
+	if pages, moved, err := checkpoint(again.w.conn, "NOOP"); err != nil || moved != 0 || pages == 0 {
+		t.Errorf("the next start takes %d of %d pages for moved; %v", moved, pages, err)
+	}
+	holds(t, again, ids)
+}
+
 // A healthy store ends as one file.
 func TestAHealthyStoreEndsWithoutALog(t *testing.T) {
 	s := opened(t)
@@ -187,6 +234,32 @@ func TestLostFileIsNoticed(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A log that is removed or replaced while nothing is written is seen by the close at
+// the latest, and saved; also where the close comes while the store is failing.
+func TestTheCloseSavesALostLog(t *testing.T) {
+	for name, lose := range map[string]func(*Store) error{
+		"unseen": func(s *Store) error { return os.Remove(s.path + "-wal") },
+		"seen": func(s *Store) error {
+			s.checkpoints.committed() // it is at work
+			err := os.Remove(s.path + "-wal")
+			s.w.present()
+			return err
+		},
+		"replaced": func(s *Store) error { return os.Rename(stranger(t, s.path+"-wal"), s.path+"-wal") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 5 {
+				s := opened(t)
+				ids := pushed(t, s, 10)
+				if err := lose(s); err != nil {
+					t.Fatal(err)
+				}
+				holds(t, reopened(t, s, s.path), ids)
+			}
+		})
 	}
 }
 

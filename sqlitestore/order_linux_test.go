@@ -1,12 +1,14 @@
 package sqlitestore
 
 import (
+	"bytes"
 	"database/sql/driver"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -53,6 +55,39 @@ func TestOrderOfFlushes(t *testing.T) {
 	}
 	if got := stepsOf(contents(t, trace)); !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// A start that cannot flush the log moves nothing of it into the database on its way
+// out: what the system shows of the log may not be on the disk.
+func TestAStartThatCannotFlushTheLog(t *testing.T) {
+	if path := os.Getenv("OUTRIDER_OPEN"); path != "" {
+		runtime.LockOSThread() // strace counts the calls of each thread
+		if s, err := Open(t.Context(), path, Options{}); err == nil {
+			t.Errorf("it starts, and closes with %v", s.Close())
+		} else if !strings.Contains(err.Error(), "nothing was changed") {
+			t.Error(err)
+		}
+		return
+	}
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		t.Skip("skipped: strace, which makes a flush fail, is not here")
+	}
+	left := killed(t, 5)
+	path := left.put(t)
+	// The first flush is that of what a process left that was killed, the second that of the last transaction.
+	cmd := exec.Command(strace, "-f", "-o", os.DevNull, "-P", path+"-wal", "-e", "trace=fsync", "-e", "inject=fsync:error=EIO:when=2",
+		os.Args[0], "-test.run", "^TestAStartThatCannotFlushTheLog$", "-test.count", "1")
+	cmd.Env = append(os.Environ(), "OUTRIDER_OPEN="+path)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	now := readFiles(t, path)
+	for _, suffix := range []string{"", "-wal"} {
+		if !bytes.Equal(now[suffix], left[suffix]) {
+			t.Errorf("o.db%s has %d bytes and had %d, or others", suffix, len(now[suffix]), len(left[suffix]))
+		}
 	}
 }
 

@@ -69,8 +69,8 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	}
 	s := &Store{path: path, claim: claim, troubles: troubles{log: o.Log}, failed: make(chan struct{})}
 	if err := s.start(ctx, o); err != nil {
-		if fatal(err) && s.w != nil {
-			_ = s.w.doubt(err) // so that nothing is moved on the way out
+		if s.w != nil {
+			s.w.broken.CompareAndSwap(nil, &fault{err: err}) // so that nothing is moved on the way out
 		}
 		_ = s.release() // err is why we are here
 		return nil, asDamage(path, translate("open "+path, err))

@@ -23,7 +23,10 @@ type logIndex struct {
 	begun  int // of them may be: somebody was moving them
 }
 
-const indexVersion = 3007000
+const (
+	indexVersion = 3007000
+	indexMoved   = 96 // where the count of the moved frames lies
+)
 
 // readIndex reads the index. One that is not there, or is not whole, is not known.
 func readIndex(path string) (logIndex, error) {
@@ -54,5 +57,19 @@ func readIndex(path string) (logIndex, error) {
 	}
 	page := native.Uint16(head[14:])
 	return logIndex{known: true, page: int(page&0xfe00) + int(page&1)<<16, salts: [8]byte(head[32:40]),
-		frames: int(native.Uint32(head[16:])), moved: int(native.Uint32(b[96:])), begun: int(native.Uint32(b[128:]))}, nil
+		frames: int(native.Uint32(head[16:])), moved: int(native.Uint32(b[indexMoved:])), begun: int(native.Uint32(b[128:]))}, nil
+}
+
+// forgetMoved takes the count of the moved frames back, so that all of them are
+// moved once more: the flush that covers them may have failed in the process
+// before. SQLite makes the index anew at a start and counts from 0 by itself,
+// unless another program has kept the database open meanwhile. SQLite must not
+// have the file open in this process: closing it would take its locks away.
+func forgetMoved(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(make([]byte, 4), indexMoved)
+	return errors.Join(err, f.Close())
 }
