@@ -132,7 +132,7 @@ func (s *Sidecar) claimSlice(ctx context.Context, f job.FetchRequest) (got []*jo
 	}
 	promised := make([]promise, len(got))
 	for i, j := range got {
-		promised[i] = promise{j.ID, j.Lease.Until}
+		promised[i] = promiseOf(j)
 	}
 	asked.answer(s.now(), promised)
 	s.announce(got...)
