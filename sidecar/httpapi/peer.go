@@ -107,12 +107,8 @@ func (p *peer) gone() bool {
 	return ended != nil || hungUp(p.Conn)
 }
 
-// hand notes what the answer that is now written hands out. It returns nil
-// without a peer.
+// hand notes what the answer that is now written hands out.
 func (p *peer) hand(back func(), last bool) *handover {
-	if p == nil {
-		return nil
-	}
 	h := &handover{back: back, last: last}
 	p.out.Store(h)
 	return h

@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/outrider-jobs/outrider/job"
 )
@@ -270,6 +273,31 @@ func TestFetchGivesBackWhatLiesUnread(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A worker that says nothing more for long, as it works, keeps no job in the memory
+// of the server.
+func TestAJobThatWasHandedOverIsNotKept(t *testing.T) {
+	f := world()
+	var kept weak.Pointer[job.Job]
+	f.fetch = func(context.Context, job.FetchRequest) ([]*job.Job, error) {
+		j := started(idOne)
+		kept = weak.Make(j)
+		return []*job.Job{j}, nil
+	}
+	srv := listenWatched(t, f)
+	body := `{"queues":["mail"]}`
+	from, _ := dial(t, srv, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", fetchPath, len(body), body))
+	if resp := read1(t, from); resp.StatusCode != http.StatusOK {
+		t.Fatal(resp.Status)
+	}
+	for range 100 {
+		if runtime.GC(); kept.Value() == nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond) // the handler is at its end
+	}
+	t.Error("the job is in memory for as long as its worker says nothing")
 }
 
 func finished(id job.ID) *job.Job {
