@@ -88,7 +88,12 @@ var steps = map[string]func(*scene){
 	},
 	"asks on":     func(s *scene) { _, err := io.WriteString(s.client, "POST"); s.must(err) },
 	"half-closes": func(s *scene) { s.must(s.client.CloseWrite()) },
-	"closes":      func(s *scene) { s.must(s.client.Close()) },
+	"works": func(s *scene) { // for long
+		s.server.mu.Lock()
+		defer s.server.mu.Unlock()
+		s.h.written = s.h.written.Add(-recent)
+	},
+	"closes": func(s *scene) { s.must(s.client.Close()) },
 	"resets": func(s *scene) {
 		if c, ok := s.client.(*net.TCPConn); ok {
 			s.must(c.SetLinger(0))
@@ -135,6 +140,9 @@ var orders = []struct {
 	// The one order in which a whole answer is taken for an unread one: TCP says no
 	// more than that the peer closed hard.
 	{play: "server writes, client reads, client resets, server learns", back: true, only: "tcp"},
+	// A worker at work, whose idle connection is dropped by what lies between.
+	{play: "server writes, client reads, client works, client resets, server learns"},
+	{play: "server writes, client works, client closes, server learns", back: true, only: "unix"},
 	{play: "server writes, client asks on, server learns, client closes, server learns"},
 	{play: "server writes, client reads, client asks on, server learns, client resets, server learns"},
 
