@@ -41,8 +41,12 @@ func (s *Sidecar) await(ctx context.Context, f job.FetchRequest) ([]*job.Job, er
 	defer timeout.Stop()
 	for {
 		jobs, err := s.claim(ctx, f)
-		if err != nil || len(jobs) > 0 {
-			return jobs, err
+		if err != nil {
+			s.bell.pass(w) // what woke it may be there still
+			return nil, err
+		}
+		if len(jobs) > 0 {
+			return jobs, nil
 		}
 		select {
 		case <-w.rung:
