@@ -1,9 +1,9 @@
 package sidecar
 
 import (
+	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -16,16 +16,18 @@ import (
 // out is compared with this before it is taken.
 //
 // Most answers come in a moment. How long the slowest of those took is remembered
-// for all of them; only who waited for longer is remembered one by one, as long as
-// its job is with it, or the worker is known. It is safe for concurrent use.
+// for all of them; only who waited for longer is remembered one by one, until its
+// job has ended or the next answer about it came in a moment, and as long as the
+// worker is known. Calls that were committed together come here in any order: what
+// is remembered is of one attempt, and that of a later one stays. It is safe for
+// concurrent use.
 type answers struct {
 	mu      sync.Mutex
 	open    []*question          // that wait, in no order
 	askedBy map[string]int       // how many of them are beats, by worker
 	brief   time.Duration        // the longest moment that an answer took
-	until   map[job.ID]time.Time // when a reservation ends that was answered late, or was spared for the moment
+	until   map[job.ID]promise   // reservations that were answered late, or were spared for the moment
 	said    map[string]time.Time // when a worker was last answered, if late
-	held    atomic.Int64         // len(until)
 }
 
 // moment is the longest that is not remembered one by one.
@@ -46,7 +48,7 @@ func (a *answers) ask(now time.Time, worker string) *question {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.until == nil {
-		a.askedBy, a.until, a.said = map[string]int{}, map[job.ID]time.Time{}, map[string]time.Time{}
+		a.askedBy, a.until, a.said = map[string]int{}, map[job.ID]promise{}, map[string]time.Time{}
 	}
 	q.at = len(a.open)
 	a.open = append(a.open, q)
@@ -63,10 +65,16 @@ func (q *question) about(id job.ID) {
 	q.jobs = append(q.jobs, id)
 }
 
-// promise is a reservation as it was stored.
+// promise is the reservation of one attempt, and when it ends.
 type promise struct {
 	id    job.ID
+	token string
+	began time.Time // the attempt
 	until time.Time
+}
+
+func promiseOf(j *job.Job) promise {
+	return promise{j.ID, j.Lease.Token, j.StartedAt, j.Lease.Until}
 }
 
 // answer says that a question is on disk, and what it has promised.
@@ -75,25 +83,25 @@ func (q *question) answer(now time.Time, promises []promise) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	late := max(0, now.Sub(q.began))
-	if late > moment {
-		for _, p := range promises {
-			a.until[p.id] = p.until.Add(late)
-		}
-		if q.worker != "" {
-			a.said[q.worker] = now
-		}
-	} else {
+	if late <= moment {
 		a.brief = max(a.brief, late)
-		if len(a.until) > 0 {
-			for _, p := range promises {
-				delete(a.until, p.id)
-			}
+		delete(a.said, q.worker)
+	} else if q.worker != "" {
+		a.said[q.worker] = now
+	}
+	for _, p := range promises {
+		if late <= moment && len(a.until) == 0 {
+			break
 		}
-		if len(a.said) > 0 {
-			delete(a.said, q.worker)
+		switch known := a.until[p.id]; {
+		case p.began.Before(known.began): // of an attempt that is over
+		case late <= moment:
+			delete(a.until, p.id)
+		default:
+			p.until = p.until.Add(late)
+			a.until[p.id] = p
 		}
 	}
-	a.held.Store(int64(len(a.until)))
 }
 
 // over ends a question, answered or not.
@@ -113,15 +121,20 @@ func (q *question) over() {
 	}
 }
 
-// forget drops what is known of a job that no worker has any more.
+// forget drops what is known of a job that has ended.
 func (a *answers) forget(id job.ID) {
-	if a.held.Load() == 0 {
-		return
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.until, id)
-	a.held.Store(int64(len(a.until)))
+}
+
+// prune drops what was left behind by answers that came after the end of their job,
+// or of their worker.
+func (a *answers) prune(now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	maps.DeleteFunc(a.until, func(_ job.ID, p promise) bool { return now.Sub(p.until) > hourly })
+	maps.DeleteFunc(a.said, func(_ string, at time.Time) bool { return now.Sub(at) > day })
 }
 
 // forgetWorker drops what is known of a worker that has gone.
@@ -141,14 +154,14 @@ func (s *Sidecar) spared(j *job.Job, upto, now time.Time) (until time.Time, wait
 	if s.pauses.unheard() || slices.ContainsFunc(a.open, func(q *question) bool { return slices.Contains(q.jobs, j.ID) }) {
 		return now.Add(hear), true
 	}
-	until, known := a.until[j.ID]
-	if !known {
-		if until = j.Lease.Until.Add(a.brief); upto.Before(until) { // it is written down as its own, and not spared again
-			a.until[j.ID] = until // brief is set, so there was a question
-			a.held.Store(int64(len(a.until)))
+	p := a.until[j.ID]
+	if p.token != j.Lease.Token {
+		p = promiseOf(j)
+		if p.until = p.until.Add(a.brief); upto.Before(p.until) { // it is written down as its own, and not spared again
+			a.until[j.ID] = p // brief is set, so there was a question
 		}
 	}
-	return later(j.Lease.Until, until), false
+	return later(j.Lease.Until, p.until), false
 }
 
 // silentSince is when a worker was last known to listen: now, while it waits for

@@ -197,3 +197,43 @@ func TestBellOfABatch(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// fetching says when a FETCH looks for jobs, and has no memory for any while it is full.
+type fetching struct {
+	looked chan struct{}
+	full   bool
+}
+
+func (f fetching) Take(int) bool { return !f.full }
+func (f fetching) Reset()        { f.looked <- struct{}{} }
+
+// A fetcher that is woken and cannot take the job, as its answer has no room or its
+// caller has left, wakes the next one.
+func TestAWakeUpThatFailsGoesOn(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, w *world) {
+		unable := fetching{make(chan struct{}, 9), true}
+		failed := make(chan error, 1)
+		go func() {
+			_, err := w.Fetch(t.Context(), job.FetchRequest{Queues: []string{mail}, Wait: maxWait, Room: unable})
+			failed <- err
+		}()
+		<-unable.looked
+		time.Sleep(time.Millisecond) // it waits
+		next, began := make(chan time.Duration, 1), time.Now()
+		go func() {
+			if _, err := w.Fetch(t.Context(), job.FetchRequest{Queues: []string{mail}, Wait: maxWait}); err != nil {
+				t.Error(err)
+			}
+			next <- time.Since(began)
+		}()
+		time.Sleep(time.Millisecond)
+		w.push(nil)
+		if err := <-failed; job.KindOf(err) != job.Unavailable {
+			t.Errorf("without room: %v", err)
+		}
+		if took := <-next; took > time.Second {
+			t.Errorf("the next one got the job after %s", took)
+		}
+	})
+}

@@ -41,8 +41,12 @@ func (s *Sidecar) await(ctx context.Context, f job.FetchRequest) ([]*job.Job, er
 	defer timeout.Stop()
 	for {
 		jobs, err := s.claim(ctx, f)
-		if err != nil || len(jobs) > 0 {
-			return jobs, err
+		if err != nil {
+			s.bell.pass(w) // what woke it may be there still
+			return nil, err
+		}
+		if len(jobs) > 0 {
+			return jobs, nil
 		}
 		select {
 		case <-w.rung:
@@ -132,7 +136,7 @@ func (s *Sidecar) claimSlice(ctx context.Context, f job.FetchRequest) (got []*jo
 	}
 	promised := make([]promise, len(got))
 	for i, j := range got {
-		promised[i] = promise{j.ID, j.Lease.Until}
+		promised[i] = promiseOf(j)
 	}
 	asked.answer(s.now(), promised)
 	s.announce(got...)

@@ -3,7 +3,6 @@ package sidecar
 import (
 	"context"
 	"encoding/json"
-	"time"
 
 	"github.com/outrider-jobs/outrider/job"
 )
@@ -59,12 +58,12 @@ func (s *Sidecar) Beat(ctx context.Context, b job.Beat) (job.BeatReply, error) {
 		wish := ""
 		for _, c := range b.Jobs {
 			c.Worker = b.Worker.ID
-			said, until, err := s.extend(tx, c, b, &reply)
+			said, held, err := s.extend(tx, c, b, &reply)
 			if err != nil {
 				return err
 			}
-			if !until.IsZero() {
-				promised = append(promised, promise{c.ID, until})
+			if held != nil {
+				promised = append(promised, promiseOf(held))
 			}
 			if wish == "" {
 				wish = said
@@ -93,29 +92,29 @@ func (s *Sidecar) Beat(ctx context.Context, b job.Beat) (job.BeatReply, error) {
 
 // extend looks at one job that a worker says it is running, and returns the
 // directive that the job's own meta asks for, where that is heeded (contract §4.9),
-// and the end of its reservation if that was moved.
-func (s *Sidecar) extend(tx job.Tx, c job.Claim, b job.Beat, reply *job.BeatReply) (wish string, until time.Time, err error) {
+// and the job if its reservation was moved.
+func (s *Sidecar) extend(tx job.Tx, c job.Claim, b job.Beat, reply *job.BeatReply) (wish string, held *job.Job, err error) {
 	j, err := tx.Job(c.ID)
 	switch {
 	case job.KindOf(err) == job.NotFound && err != nil:
 		reply.Lost = append(reply.Lost, c.ID)
-		return "", until, nil
+		return "", nil, nil
 	case err != nil:
-		return "", until, err
+		return "", nil, err
 	case j.State == job.Cancelled:
 		reply.Cancelled = append(reply.Cancelled, c.ID)
-		return "", until, nil
+		return "", nil, nil
 	}
 	if err := j.Extend(reply.Time, c, b.Visibility); err != nil {
 		reply.Lost = append(reply.Lost, c.ID)
-		return "", until, nil
+		return "", nil, nil
 	}
 	j.Limit(s.o.Timeout, 0)
 	reply.Extended = append(reply.Extended, c.ID)
 	if s.o.TestDirectives {
 		wish = testDirective(j)
 	}
-	return wish, j.Lease.Until, tx.UpdateJob(j)
+	return wish, j, tx.UpdateJob(j)
 }
 
 // testDirective is the directive that a job's own meta asks for, empty if none.

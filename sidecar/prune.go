@@ -86,6 +86,7 @@ func (s *Sidecar) pruneDead(tx job.Tx, r *ration, now time.Time) (next time.Time
 // trim removes what is too much, a slice of it, once an hour: old events, and the
 // dead letters behind the newest that are kept.
 func (s *Sidecar) trim(ctx context.Context, now time.Time) (next time.Time, err error) {
+	s.answers.prune(now)
 	err = s.store.Update(ctx, func(tx job.Tx) error {
 		next = now.Add(hourly)
 		r := newRation()

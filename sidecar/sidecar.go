@@ -183,13 +183,11 @@ func (s *Sidecar) announce(jobs ...*job.Job) {
 	}
 	now := s.now()
 	for _, j := range jobs {
-		if j.State != job.Active {
-			s.answers.forget(j.ID)
-		}
 		if j.State == job.Available {
 			s.bell.ring(j.Queue, 1)
 		}
 		if j.State.Terminal() {
+			s.answers.forget(j.ID)
 			if s.crons.end(j.ID) {
 				s.ticker.wake(0, now)
 			}

@@ -91,9 +91,9 @@ type peer struct {
 
 // handover is what was handed out in one answer.
 type handover struct {
-	back    func() // takes it back
-	last    bool   // the server closes the connection after the answer
-	written bool   // the answer is with the operating system; guarded by the peer's mu
+	back    func()    // takes it back
+	last    bool      // the server closes the connection after the answer
+	written time.Time // when the answer was with the operating system; zero before. Guarded by the peer's mu
 }
 
 // gone reports whether the peer has left, as far as is known now.
@@ -107,12 +107,8 @@ func (p *peer) gone() bool {
 	return ended != nil || hungUp(p.Conn)
 }
 
-// hand notes what the answer that is now written hands out. It returns nil
-// without a peer.
+// hand notes what the answer that is now written hands out.
 func (p *peer) hand(back func(), last bool) *handover {
-	if p == nil {
-		return nil
-	}
 	h := &handover{back: back, last: last}
 	p.out.Store(h)
 	return h
@@ -132,7 +128,7 @@ func (p *peer) written(h *handover) {
 		return
 	}
 	p.mu.Lock()
-	h.written = true
+	h.written = time.Now()
 	ended := p.ended
 	p.mu.Unlock()
 	if ended != nil {
@@ -166,22 +162,28 @@ func (p *peer) end(err error) {
 		p.ended = err
 	}
 	h := p.out.Load()
-	settled := h == nil || !h.written // what is being written is settled when it is
+	settled := h == nil || h.written.IsZero() // what is being written is settled when it is
 	p.mu.Unlock()
 	if !settled {
 		p.settle(h, err)
 	}
 }
 
-// settle takes back what was surely not read by a peer that has left.
+// settle takes back what was surely not read by a peer that has left. Over TCP a
+// reset says that only soon after the answer: later it may be from a proxy or a
+// firewall that drops connections which have been idle, while the worker works.
 func (p *peer) settle(h *handover, ended error) {
 	if !p.out.CompareAndSwap(h, nil) {
 		return
 	}
-	if errors.Is(ended, syscall.ECONNRESET) || errors.Is(ended, io.EOF) && unread(p.Conn) {
+	reset := errors.Is(ended, syscall.ECONNRESET) && (time.Since(h.written) < recent || p.LocalAddr().Network() == "unix")
+	if reset || errors.Is(ended, io.EOF) && unread(p.Conn) {
 		h.back()
 	}
 }
+
+// recent is for how long after an answer a reset tells of it.
+const recent = 5 * time.Second
 
 // lastLook is how long a connection that has been silent from its beginning is
 // given when its time is over: what waits there is read at once, and the rest of it

@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/outrider-jobs/outrider/job"
 )
@@ -85,7 +88,12 @@ var steps = map[string]func(*scene){
 	},
 	"asks on":     func(s *scene) { _, err := io.WriteString(s.client, "POST"); s.must(err) },
 	"half-closes": func(s *scene) { s.must(s.client.CloseWrite()) },
-	"closes":      func(s *scene) { s.must(s.client.Close()) },
+	"works": func(s *scene) { // for long
+		s.server.mu.Lock()
+		defer s.server.mu.Unlock()
+		s.h.written = s.h.written.Add(-recent)
+	},
+	"closes": func(s *scene) { s.must(s.client.Close()) },
 	"resets": func(s *scene) {
 		if c, ok := s.client.(*net.TCPConn); ok {
 			s.must(c.SetLinger(0))
@@ -132,6 +140,9 @@ var orders = []struct {
 	// The one order in which a whole answer is taken for an unread one: TCP says no
 	// more than that the peer closed hard.
 	{play: "server writes, client reads, client resets, server learns", back: true, only: "tcp"},
+	// A worker at work, whose idle connection is dropped by what lies between.
+	{play: "server writes, client reads, client works, client resets, server learns"},
+	{play: "server writes, client works, client closes, server learns", back: true, only: "unix"},
 	{play: "server writes, client asks on, server learns, client closes, server learns"},
 	{play: "server writes, client reads, client asks on, server learns, client resets, server learns"},
 
@@ -270,6 +281,31 @@ func TestFetchGivesBackWhatLiesUnread(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A worker that says nothing more for long, as it works, keeps no job in the memory
+// of the server.
+func TestAJobThatWasHandedOverIsNotKept(t *testing.T) {
+	f := world()
+	var kept weak.Pointer[job.Job]
+	f.fetch = func(context.Context, job.FetchRequest) ([]*job.Job, error) {
+		j := started(idOne)
+		kept = weak.Make(j)
+		return []*job.Job{j}, nil
+	}
+	srv := listenWatched(t, f)
+	body := `{"queues":["mail"]}`
+	from, _ := dial(t, srv, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", fetchPath, len(body), body))
+	if resp := read1(t, from); resp.StatusCode != http.StatusOK {
+		t.Fatal(resp.Status)
+	}
+	for range 100 {
+		if runtime.GC(); kept.Value() == nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond) // the handler is at its end
+	}
+	t.Error("the job is in memory for as long as its worker says nothing")
 }
 
 func finished(id job.ID) *job.Job {

@@ -68,7 +68,14 @@ func (a *api) handOver(c echo.Context, jobs []*job.Job, waited bool) error {
 		a.giveBack(ctx, jobs)
 		return job.Errorf(job.Unavailable, "the caller has gone: %w", context.Canceled)
 	}
-	h := p.hand(func() { a.takeBack(ctx, jobs) }, r.Close)
+	var h *handover
+	if p != nil {
+		held := make([]reservation, len(jobs)) // the connection may be idle for long: the jobs are not kept for that
+		for i, j := range jobs {
+			held[i] = reservationOf(j)
+		}
+		h = p.hand(func() { a.takeBack(ctx, held) }, r.Close)
+	}
 	b := buffer()
 	*b = wire.AppendFetched(*b, jobs, profile(c))
 	err := send(c, http.StatusOK, b)
@@ -95,28 +102,39 @@ func flush(c echo.Context) error {
 // takeBack is giveBack for an answer that was written, and lies unread in a
 // connection that has ended. A job whose holder was heard of since, over another
 // connection, is left with it.
-func (a *api) takeBack(ctx context.Context, jobs []*job.Job) {
+func (a *api) takeBack(ctx context.Context, held []reservation) {
 	ctx = context.WithoutCancel(ctx)
-	var silent []*job.Job
-	for _, j := range jobs {
-		now, err := a.svc.Job(ctx, j.ID)
-		if err == nil && now.State == job.Active && now.Lease.Until.Equal(j.Lease.Until) {
-			silent = append(silent, j)
+	for _, r := range held {
+		now, err := a.svc.Job(ctx, r.claim.ID)
+		if err == nil && now.State == job.Active && now.Lease.Until.Equal(r.until) {
+			a.release(ctx, r.claim)
 		}
 	}
-	a.giveBack(ctx, silent)
+}
+
+// reservation is what is known of a job that was handed out.
+type reservation struct {
+	claim job.Claim
+	until time.Time
+}
+
+func reservationOf(j *job.Job) reservation {
+	return reservation{job.Claim{ID: j.ID, Token: j.Lease.Token, Worker: j.Lease.Worker}, j.Lease.Until}
 }
 
 // giveBack ends the reservations of jobs that did not reach their worker.
 func (a *api) giveBack(ctx context.Context, jobs []*job.Job) {
 	ctx = context.WithoutCancel(ctx)
 	for _, j := range jobs {
-		claim := job.Claim{ID: j.ID, Token: j.Lease.Token, Worker: j.Lease.Worker}
-		_, err := a.svc.Fail(ctx, claim, job.Failure{Requeue: true, Undelivered: true})
-		if kind := job.KindOf(err); err != nil && kind != job.Conflict && kind != job.NotFound { // else it is not theirs any more
-			a.Log.LogAttrs(ctx, slog.LevelWarn, "fetched job not given back; its reservation must run out",
-				slog.String("job_id", string(j.ID)), slog.String("error", err.Error()))
-		}
+		a.release(ctx, reservationOf(j).claim)
+	}
+}
+
+func (a *api) release(ctx context.Context, claim job.Claim) {
+	_, err := a.svc.Fail(ctx, claim, job.Failure{Requeue: true, Undelivered: true})
+	if kind := job.KindOf(err); err != nil && kind != job.Conflict && kind != job.NotFound { // else it is not theirs any more
+		a.Log.LogAttrs(ctx, slog.LevelWarn, "fetched job not given back; its reservation must run out",
+			slog.String("job_id", string(claim.ID)), slog.String("error", err.Error()))
 	}
 }
 
