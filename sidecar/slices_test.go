@@ -27,6 +27,18 @@ func (w *world) crowd(n int) {
 	w.restart() // which learns of them as a server does
 }
 
+// holder makes a worker that beats and holds n jobs.
+func (w *world) holder(worker string, n int) {
+	w.t.Helper()
+	w.beat(worker)
+	for range n {
+		w.push(nil)
+	}
+	for held := 0; held < n; {
+		held += len(w.fetch(worker, maxCount, time.Hour))
+	}
+}
+
 // inSlices fails unless no transaction changed more than a slice, and all together n.
 func inSlices(t *testing.T, what string, sizes []int, n int) {
 	t.Helper()
@@ -86,13 +98,7 @@ func TestWorkerOfManyJobsFallsSilent(t *testing.T) {
 		t.Run(fmt.Sprint("heard in the middle: ", back), func(t *testing.T) {
 			w := newWorld(t, Retention{})
 			const n = 2*slice + 100
-			w.beat("w")
-			for range n {
-				w.push(nil)
-			}
-			for held := 0; held < n; {
-				held += len(w.fetch("w", maxCount, time.Hour))
-			}
+			w.holder("w", n)
 			var sizes []int
 			w.Sidecar.store = counting{w.store, &sizes}
 			w.set(w.time().Add(silence))
@@ -137,13 +143,7 @@ func TestDeregisterInSlices(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Retention{})
 	const n = 2*slice + 30
-	w.beat("w")
-	for range n {
-		w.push(nil)
-	}
-	for held := 0; held < n; {
-		held += len(w.fetch("w", maxCount, time.Hour))
-	}
+	w.holder("w", n)
 	var sizes []int
 	w.Sidecar.store = counting{w.store, &sizes}
 	released, err := w.Deregister(t.Context(), "w")

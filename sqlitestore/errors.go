@@ -19,11 +19,11 @@ func translate(doing string, err error) error {
 		return err
 	}
 	if extended(err) == sqlite3.SQLITE_IOERR_SHMSIZE { // the first file that a full disk refuses
-		return job.Errorf(job.Unavailable, "%s: there is no space left for the database; free some and start again: %w", doing, err)
+		return outOfSpace(doing, "free some and start again", err)
 	}
 	switch code(err) {
 	case sqlite3.SQLITE_FULL:
-		return job.Errorf(job.Unavailable, "%s: there is no space left for the database; nothing was changed, free some and the server goes on by itself: %w", doing, err)
+		return outOfSpace(doing, "nothing was changed, free some and the server goes on by itself", err)
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		return job.Errorf(job.Unavailable, "%s: another program holds the database; end it, nothing but outrider may write to this file: %w", doing, err)
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM:
@@ -34,6 +34,20 @@ func translate(doing string, err error) error {
 		return job.Errorf(job.Unavailable, "%s: the database is damaged; stop the server, keep a copy of the file and restore a backup: %w", doing, err)
 	}
 	return job.Errorf(job.Internal, "%s: %w", doing, err)
+}
+
+// translateEnd is translate for what ends with the error: an open that fails, or a
+// close. then is what to do where the disk is full.
+func translateEnd(doing, then string, err error) error {
+	var mine *job.Error
+	if code(err) == sqlite3.SQLITE_FULL && !errors.As(err, &mine) {
+		return outOfSpace(doing, then, err)
+	}
+	return translate(doing, err)
+}
+
+func outOfSpace(doing, then string, err error) error {
+	return job.Errorf(job.Unavailable, "%s: there is no space left for the database; %s: %w", doing, then, err)
 }
 
 // outward makes an error that names the files of the store fit for callers of other

@@ -69,14 +69,7 @@ func contents(t *testing.T, path string) []byte {
 // moveSome moves what the log holds, on a connection that is gone again.
 func moveSome(t *testing.T, s *Store) {
 	t.Helper()
-	c, err := newConnector(s.path, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := c.Connect(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := another(t, s)
 	if _, moved, err := checkpoint(conn, "PASSIVE"); err != nil || moved == 0 {
 		t.Fatalf("%d pages were moved; %v", moved, err)
 	}

@@ -94,7 +94,7 @@ func gardenOf(t *testing.T) *garden {
 	if g.file, err = os.ReadFile(path); err != nil {
 		t.Fatal(err)
 	}
-	var well told
+	var well lines
 	if g.want, err = g.live(t, g.file, &well); err != nil || well.count("level=ERROR") > 0 {
 		t.Fatalf("a sound store: %v\n%s", err, &well.b)
 	}
@@ -104,7 +104,7 @@ func gardenOf(t *testing.T) *garden {
 // live opens a file, looks for all keys, lets all times pass, claims and ends all
 // that is there, and removes all. What was answered on the way are the lines. An
 // error that is told to the caller ends it.
-func (g *garden) live(t *testing.T, file []byte, log *told) (lines []string, err error) {
+func (g *garden) live(t *testing.T, file []byte, log *lines) (lines []string, err error) {
 	path := filepath.Join(t.TempDir(), "o.db")
 	if err := os.WriteFile(path, file, 0o600); err != nil {
 		t.Fatal(err)
@@ -260,7 +260,7 @@ func TestTurnedBitsInIndexes(t *testing.T) {
 		bit := byte(1) << r.IntN(8)
 		file := slices.Clone(g.file)
 		file[at] ^= bit
-		var log told
+		var log lines
 		got, err := g.live(t, file, &log)
 		errs := log.count("level=ERROR")
 		switch {

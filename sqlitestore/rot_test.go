@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,45 +14,17 @@ import (
 	"github.com/outrider-jobs/outrider/job/storetest"
 )
 
-// told is a log that can be read while it is written.
-type told struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *told) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-// count is how many lines hold all of the words.
-func (l *told) count(words ...string) (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-lines:
-	for line := range strings.Lines(l.b.String()) {
-		for _, w := range words {
-			if !strings.Contains(line, w) {
-				continue lines
-			}
-		}
-		n++
-	}
-	return n
-}
-
 // rotting is a store whose file is damaged while it is closed.
 type rotting struct {
 	*testing.T
 	*Store
 	file string
-	log  *told
+	log  *lines
 }
 
 func rottingStore(t *testing.T) *rotting {
 	t.Helper()
-	r := &rotting{T: t, file: filepath.Join(t.TempDir(), "o.db"), log: &told{}}
+	r := &rotting{T: t, file: filepath.Join(t.TempDir(), "o.db"), log: &lines{}}
 	r.open()
 	t.Cleanup(func() { _ = r.Store.Close() })
 	return r
@@ -155,7 +126,7 @@ func (r *rotting) mended() {
 	r.Helper()
 	for end := time.Now().Add(30 * time.Second); r.log.count("level=INFO", "built anew") == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			r.Fatalf("nothing was built anew: %v; log:\n%s", r.Trouble(), &r.log.b)
+			r.Fatalf("nothing was built anew: %v; log:\n%s", r.Trouble(), r.log)
 		}
 	}
 	if err := r.Trouble(); err != nil {

@@ -73,7 +73,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 			s.w.broken.CompareAndSwap(nil, &fault{err: err}) // so that nothing is moved on the way out
 		}
 		_ = s.release() // err is why we are here
-		return nil, asDamage(path, translate("open "+path, err))
+		return nil, asDamage(path, translateEnd("open "+path, "free some and start again", err))
 	}
 	return s, nil
 }
@@ -215,7 +215,7 @@ func (s *Store) Close() error {
 	close(s.w.calls)
 	s.mu.Unlock()
 	<-s.w.ended
-	return translate("close "+s.path, s.release())
+	return translateEnd("close "+s.path, "its log is kept, with all that was acknowledged; free some and start again", s.release())
 }
 
 // release closes what has been opened. The writer goroutine must not be running.

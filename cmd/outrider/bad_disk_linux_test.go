@@ -371,10 +371,9 @@ func badDisk(t *testing.T, n int, r *rand.Rand) string {
 		time.Sleep(time.Duration(r.IntN(1000)) * time.Millisecond)
 	}
 	d.heal()
-	for range 50 { // it meets its flushes that failed when it next moves the log
-		if !f.gone() {
-			time.Sleep(100 * time.Millisecond)
-		}
+	select { // it meets its flushes that failed when it next moves the log
+	case <-f.over:
+	case <-time.After(5 * time.Second):
 	}
 	said = append(said, k.faults()...)
 	ended, code := f.gone(), "it ran on"

@@ -34,7 +34,8 @@ func (c *crowded) Accept() (net.Conn, error) {
 func (c *crowded) tell(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.calm != nil && c.calm.Reset(crowdedFor) {
+	if c.calm != nil && c.calm.Stop() { // it lasts; a timer that has ended must not be set again, for it would tell once more
+		c.calm.Reset(crowdedFor)
 		return
 	}
 	c.log.Warn("no more connections can be taken, as too many files are open; who connects waits, and health cannot be asked for. Set a higher limit (ulimit -n, LimitNOFILE=) or let fewer connect", "limit", filesAllowed(), "err", err)

@@ -125,19 +125,23 @@ func TestNothingIsAcknowledgedAfterAFailedFlush(t *testing.T) {
 			t.Parallel()
 			db := tempDB(t)
 			serve := []string{"serve", "--listen", "127.0.0.1:0", "--db", db, "--shutdown-grace", "0s"}
-			// The store is there before, so that what fails is not its making.
-			p := startProcess(t, serve...)
-			readyURL(t, p.stdout)
-			p.signal(t)
-			p.end(t, 20*time.Second)
-
-			p = startFaulty(t, db+tt.suffix, tt.inject, serve...)
+			makeStore(t, serve)
+			p := startFaulty(t, db+tt.suffix, tt.inject, serve...)
 			url := readyURL(t, p.stdout)
 			l := newLedger(0)
 			p.underPressure(t, url, l, "nothing more is written or acknowledged", nil)
 			l.judgeNext(t, serve)
 		})
 	}
+}
+
+// makeStore runs a server for a moment, so that what fails later is not the making of its store.
+func makeStore(t *testing.T, serve []string) {
+	t.Helper()
+	p := startProcess(t, serve...)
+	readyURL(t, p.stdout)
+	p.signal(t)
+	p.end(t, 20*time.Second)
 }
 
 // underPressure loads a server until it ends by its own fault, and makes sure that
@@ -200,11 +204,8 @@ func TestAFailedFlushAtTheEnd(t *testing.T) {
 	t.Parallel()
 	db := tempDB(t)
 	serve := []string{"serve", "--listen", "127.0.0.1:0", "--db", db, "--shutdown-grace", "0s"}
-	p := startProcess(t, serve...)
-	readyURL(t, p.stdout)
-	p.signal(t)
-	p.end(t, 20*time.Second)
-	p = startFaulty(t, db, "fsync,fdatasync:error=EIO:when=1", serve...)
+	makeStore(t, serve)
+	p := startFaulty(t, db, "fsync,fdatasync:error=EIO:when=1", serve...)
 	url := readyURL(t, p.stdout)
 	var ids []string
 	for range 20 {

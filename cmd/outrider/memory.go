@@ -27,7 +27,6 @@ type allowance struct {
 	all    int64 // of the process
 	heap   int64 // of it, for the Go runtime
 	bodies int64 // of it, for the bodies of requests and answers
-	theirs bool  // the operator has set GOMEMLIMIT, and the runtime obeys that
 }
 
 // bounded works out what the server may take: as much as the setting says, and no
@@ -40,20 +39,18 @@ func bounded(setting, group, own int64) allowance {
 	}
 	m.heap = max(m.all-offHeap, m.all/2)
 	if own > 0 {
-		m.heap, m.theirs = min(m.heap, own), true
+		m.heap = min(m.heap, own)
 	}
 	m.bodies = max(m.heap-atRest, m.heap/2)
 	return m
 }
 
-// limitMemory tells the runtime, unless the operator has, and says what holds. The
-// runtime collects harder the nearer it comes, also where GOGC would have it wait.
+// limitMemory tells the runtime, and says what holds. The runtime collects harder
+// the nearer it comes, also where GOGC would have it wait.
 func (a *app) limitMemory(cfg config, log *slog.Logger) allowance {
 	group := groupLimit()
 	m := bounded(cfg.memoryLimit, group, size(a.env["GOMEMLIMIT"]))
-	if !m.theirs {
-		debug.SetMemoryLimit(m.heap)
-	}
+	debug.SetMemoryLimit(m.heap)
 	if m.all < cfg.memoryLimit {
 		log.Info("less memory is used than --memory-limit says, as the control group leaves less",
 			"memory_limit", cfg.memoryLimit, "control_group", group, "used", m.all)

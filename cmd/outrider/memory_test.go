@@ -1,7 +1,9 @@
 package main
 
 import (
+	"log/slog"
 	"math"
+	"runtime/debug"
 	"testing"
 	"time"
 )
@@ -52,11 +54,28 @@ func TestWhatTheMemoryLimitComesTo(t *testing.T) {
 	} {
 		m := bounded(tt.setting<<20, tt.group<<20, tt.own<<20)
 		near := func(got, want int64) bool { return got>>20 == want || got>>20 == want+1 }
-		if !near(m.all, tt.all) || !near(m.heap, tt.heap) || !near(m.bodies, tt.bodies) || m.theirs != (tt.own > 0) {
+		if !near(m.all, tt.all) || !near(m.heap, tt.heap) || !near(m.bodies, tt.bodies) {
 			t.Errorf("%+v: %+v", tt, m)
 		}
 		if m.bodies >= m.heap || m.heap >= m.all {
 			t.Errorf("%+v: the parts are larger than the whole: %+v", tt, m)
+		}
+	}
+}
+
+// The runtime keeps to the lesser of the two, whichever was set: a GOMEMLIMIT as
+// large as the container would have it wait until there is nothing left.
+func TestTheRuntimeKeepsToTheLesserLimit(t *testing.T) {
+	for own, want := range map[string]int64{"": 192 << 20, "off": 192 << 20, "512MiB": 192 << 20, "100MiB": 100 << 20} {
+		before := debug.SetMemoryLimit(math.MaxInt64)
+		t.Cleanup(func() { debug.SetMemoryLimit(before) })
+		if n := size(own); n > 0 {
+			debug.SetMemoryLimit(n) // as the runtime does by itself
+		}
+		a := &app{env: map[string]string{"GOMEMLIMIT": own}}
+		heap := a.limitMemory(config{memoryLimit: 256 << 20}, slog.New(slog.DiscardHandler)).heap
+		if got := debug.SetMemoryLimit(-1); got != heap || groupLimit() == 0 && got != want {
+			t.Errorf("GOMEMLIMIT=%s: the runtime keeps to %d bytes, want %d", own, got, want)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -189,6 +191,36 @@ func TestHealthTellsOfAFullDisk(t *testing.T) {
 	}
 }
 
+// Who is told to free some is told what comes of it then: a server that has ended
+// does not go on by itself, and what it had acknowledged is there at the next start.
+func TestAFullDiskAtTheStopAndAtTheStart(t *testing.T) {
+	t.Parallel()
+	dir := mounted(t, 4<<20)
+	s := watchedAt(t, filepath.Join(dir, "o.db"))
+	kept := 0
+	for s.push(t, 100_000) == 201 { // the log grows, and the database has no room for what it holds
+		kept++
+	}
+	if err := s.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if code := s.end(t, patience); code != exitFailed || s.log.count("error: close", "its log is kept, with all that was acknowledged; free some and start again") != 1 {
+		t.Errorf("stopped on a full disk: exit %d\n%s", code, s.log)
+	}
+	fill(t, filepath.Join(dir, "filling"))
+	if o := try(t, nil, "serve", "--listen", "127.0.0.1:0", "--db", filepath.Join(dir, "new.db")); o.code != exitFailed ||
+		!strings.Contains(o.stderr, "there is no space left for the database; free some and start again") {
+		t.Errorf("started on a full disk: %+v", o)
+	}
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT, "size=64m"); err != nil {
+		t.Fatal(err)
+	}
+	s = watchedAt(t, s.db)
+	if _, body := ask(t, http.DefaultClient, "GET", s.url+"/ojs/v1/queues/default/stats", ""); !strings.Contains(body, fmt.Sprintf(`"available":%d`, kept)) {
+		t.Errorf("of %d jobs that were acknowledged there are: %s", kept, body)
+	}
+}
+
 // foreign opens the database of a server in this process, as another program would.
 func foreign(t *testing.T, path string) *sql.Conn {
 	t.Helper()
@@ -252,6 +284,31 @@ func TestAFullTableOfFilesIsTold(t *testing.T) {
 	if s.log.count("level=WARN", "open_files=40") != 1 {
 		t.Errorf("the start does not tell of the limit")
 	}
+}
+
+// Each time it is told once when it begins and once when it is over, and not
+// while it lasts.
+func TestEachCrowdIsToldOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log gathered
+		c := &crowded{log: slog.New(slog.NewTextHandler(&log, nil))}
+		told := func(when string, began, over int) {
+			t.Helper()
+			if b, o := log.count("level=WARN"), log.count("level=INFO"); b != began || o != over {
+				t.Fatalf("%s: the log tells %d times of a crowd and %d times of its end, want %d and %d\n%s", when, b, o, began, over, &log)
+			}
+		}
+		for n := 1; n <= 3; n++ {
+			for range 10 {
+				c.tell(syscall.EMFILE)
+				time.Sleep(crowdedFor / 2)
+			}
+			told(fmt.Sprintf("while crowd %d lasts", n), n, n-1)
+			time.Sleep(2 * crowdedFor)
+			told(fmt.Sprintf("after crowd %d", n), n, n)
+		}
+	})
 }
 
 func dialMany(t *testing.T, addr string, n int) (held []net.Conn) {

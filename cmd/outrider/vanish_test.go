@@ -54,6 +54,22 @@ func (l poller) client() *http.Client {
 	return &http.Client{Transport: &http.Transport{DialContext: l.dial}}
 }
 
+// fetch sends a FETCH on a connection of its own; nil, and told, if it cannot.
+func (l poller) fetch(t *testing.T, body string) net.Conn {
+	t.Helper()
+	c, err := l.dial(t.Context(), "", "")
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	if _, err := fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", pathFetch, len(body), body); err != nil {
+		t.Error(err)
+		_ = c.Close()
+		return nil
+	}
+	return c
+}
+
 // byContext is a Go program whose request has a deadline.
 func byContext(t *testing.T, l poller, body string, abort <-chan struct{}) bool {
 	ctx, cancel := context.WithCancel(t.Context())
@@ -105,27 +121,17 @@ func (r *recorded) Read(b []byte) (int, error) {
 // raw is a program that closes its socket while it waits for the answer.
 func raw(leave func(net.Conn)) vanisher {
 	return func(t *testing.T, l poller, body string, abort <-chan struct{}) bool {
-		c, err := l.dial(t.Context(), "", "")
-		if err != nil {
-			t.Error(err)
+		c := l.fetch(t, body)
+		if c == nil {
 			return false
 		}
 		defer c.Close()
-		if err := sayFetch(c, body); err != nil {
-			t.Error(err)
-			return false
-		}
 		go func() {
 			<-abort
 			leave(c)
 		}()
 		return readFetched(c)
 	}
-}
-
-func sayFetch(w io.Writer, body string) error {
-	_, err := fmt.Fprintf(w, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", pathFetch, len(body), body)
-	return err
 }
 
 func readFetched(r io.Reader) bool {
@@ -140,13 +146,9 @@ func readFetched(r io.Reader) bool {
 // never reads: its answer stays in its socket, and the system tells so when that is closed.
 func neverReads(leave func(net.Conn)) vanisher {
 	return func(t *testing.T, l poller, body string, abort <-chan struct{}) bool {
-		c, err := l.dial(t.Context(), "", "")
-		if err != nil {
-			t.Error(err)
+		c := l.fetch(t, body)
+		if c == nil {
 			return false
-		}
-		if err := sayFetch(c, body); err != nil {
-			t.Error(err)
 		}
 		<-abort
 		leave(c)
@@ -156,16 +158,11 @@ func neverReads(leave func(net.Conn)) vanisher {
 
 // byAKill is a process that is killed while it waits.
 func byAKill(t *testing.T, l poller, body string, abort <-chan struct{}) bool {
-	c, err := l.dial(t.Context(), "", "")
-	if err != nil {
-		t.Error(err)
+	c := l.fetch(t, body)
+	if c == nil {
 		return false
 	}
 	defer c.Close()
-	if err := sayFetch(c, body); err != nil {
-		t.Error(err)
-		return false
-	}
 	f, err := c.(interface{ File() (*os.File, error) }).File()
 	if err != nil {
 		t.Error(err)
