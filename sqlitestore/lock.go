@@ -22,6 +22,7 @@ type claim struct {
 	lock *flock.Flock
 	file *os.File // the database; nil until hold
 	log  *slog.Logger
+	lost bool // another had the lock file when it was last looked at
 }
 
 // take takes path for this process, if what lies there is a store or none yet. The
@@ -155,14 +156,19 @@ func (c *claim) sign() {
 // stands looks whether path.lock is still what was locked, and makes it anew
 // where somebody has removed it: a server of an older version, or of a system on
 // which the database cannot be locked, is kept out by nothing else. An error says
-// that another has it by now.
+// that another has it by now, and had it at the look before: a server that the lock
+// of the database refuses has it for a moment.
 func (c *claim) stands() error {
 	name := c.path + ".lock"
-	if ours(c.lock, name) {
+	before := c.lost
+	if c.lost = false; ours(c.lock, name) {
 		return nil
 	}
 	next, err := takeLock(c.path)
 	if errors.Is(err, errHeld) {
+		if c.lost = true; !before {
+			return nil
+		}
 		return job.Errorf(job.Unavailable, "the lock file %s was removed or replaced while this server ran, and another has it now: %w", name, err)
 	}
 	if err != nil {
