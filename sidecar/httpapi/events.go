@@ -24,7 +24,7 @@ func (a *api) eventLog(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	f.Room = room(c)
+	f.Room = &beyond{exchange(c), p.Offset}
 	es, err := a.svc.Events(c.Request().Context(), f)
 	if err != nil {
 		return err
@@ -33,6 +33,22 @@ func (a *api) eventLog(c echo.Context) error {
 	b := buffer()
 	*b = wire.AppendEvents(*b, es, p)
 	return send(c, http.StatusOK, b)
+}
+
+// beyond is the room of a page that begins at an offset: what is read before that
+// is held, and is no part of the page.
+type beyond struct {
+	*metered
+	before int
+}
+
+// Take is part of [job.Room].
+func (b *beyond) Take(n int) bool {
+	if b.before == 0 {
+		return b.metered.Take(n)
+	}
+	b.before--
+	return b.hold(n)
 }
 
 // history shows the events of one job, the oldest first (contract §3.17).

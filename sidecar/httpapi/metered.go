@@ -156,12 +156,21 @@ func (m *metered) Take(n int) bool {
 	if m.page > small {
 		runtime.Gosched() // a row of a megabyte takes milliseconds, and others are waiting
 	}
-	if m.page > 0 && m.page+n > pageBytes || !m.charge.grow(fold*int64(n)) {
+	if m.page > 0 && m.page+n > pageBytes {
 		m.cut = true
+		return false
+	}
+	if !m.hold(n) {
 		return false
 	}
 	m.page += n
 	return true
+}
+
+// hold charges for what is read beside the page.
+func (m *metered) hold(n int) bool {
+	m.cut = !m.charge.grow(fold * int64(n))
+	return !m.cut
 }
 
 // Reset is part of [job.Room].
