@@ -33,7 +33,10 @@ type check struct {
 	ended    chan struct{}
 }
 
-func startCheck(ctx context.Context, path string, t *troubles) (*check, error) {
+// startCheck checks the store at path until it is done, stop is called, or failed
+// is closed: what is only in the log of a store that has failed can be saved when
+// nobody reads what the log held before.
+func startCheck(ctx context.Context, path string, t *troubles, failed <-chan struct{}) (*check, error) {
 	from, err := newConnector(path, true)
 	if err != nil {
 		return nil, err
@@ -46,6 +49,13 @@ func startCheck(ctx context.Context, path string, t *troubles) (*check, error) {
 	c.state.Store(CheckRunning)
 	ctx, c.cancel = context.WithCancel(context.Background())
 	go c.run(ctx)
+	go func() {
+		select {
+		case <-failed:
+			c.cancel()
+		case <-c.ended:
+		}
+	}()
 	return c, nil
 }
 

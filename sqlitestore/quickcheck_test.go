@@ -101,12 +101,36 @@ func TestACheckThatFindsDamage(t *testing.T) {
 	}
 }
 
+// The check of a store that has failed ends at once: as long as it reads, what is
+// only in the log cannot all be moved from there.
+func TestACheckEndsWithItsStore(t *testing.T) {
+	s := opened(t)
+	if err := script(s.w.conn, "CREATE TABLE big AS WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n LIMIT 200000) SELECT i, hex(randomblob(50)) FROM n"); err != nil {
+		t.Fatal(err)
+	}
+	var told troubles
+	told.log = slog.New(slog.DiscardHandler)
+	failed := make(chan struct{})
+	c, err := startCheck(t.Context(), s.path, &told, failed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	close(failed)
+	<-c.ended
+	if state := c.state.Load(); state != CheckRunning {
+		t.Errorf("it went on to the end: %v", state)
+	}
+	if err := c.conn.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // A store that is closed does not wait for its check.
 func TestACheckIsInterrupted(t *testing.T) {
 	s := opened(t)
 	var told troubles
 	told.log = slog.New(slog.DiscardHandler)
-	c, err := startCheck(t.Context(), s.path, &told)
+	c, err := startCheck(t.Context(), s.path, &told, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -155,7 +155,7 @@ func (s *Store) start(ctx context.Context, o Options) error {
 		return err
 	}
 	if found.frames > 0 || found.damaged() {
-		if s.check, err = startCheck(ctx, s.path, &s.troubles); err != nil {
+		if s.check, err = startCheck(ctx, s.path, &s.troubles, s.w.failed); err != nil {
 			return err
 		}
 	}
