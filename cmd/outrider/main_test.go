@@ -115,12 +115,17 @@ func inProcess(t *testing.T, args ...string) (url string, stop func() int) {
 		stderr.Close()
 		code <- c
 	}()
-	go func() { t.Logf("log of the server:\n%s", stderr.rest()) }()
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		t.Logf("log of the server:\n%s", stderr.rest())
+	}()
 	done := -1
 	stop = func() int {
 		if done < 0 {
 			cancel()
 			done = <-code
+			<-told
 		}
 		return done
 	}
