@@ -153,7 +153,7 @@ func room(c echo.Context) job.Room { return exchange(c) }
 
 // Take is part of [job.Room].
 func (m *metered) Take(n int) bool {
-	if m.page > small {
+	if n > small {
 		runtime.Gosched() // a row of a megabyte takes milliseconds, and others are waiting
 	}
 	if m.page > 0 && m.page+n > pageBytes {
