@@ -175,20 +175,27 @@ func TestPruneInSlices(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Retention{})
 	const n = slice + 20
-	for i := range 3 * n {
-		j := w.push(nil)
-		if i%3 == 0 {
-			if _, err := w.Cancel(t.Context(), j.ID, "api", ""); err != nil {
-				t.Fatal(err)
-			}
-			continue
+	for left := n; left > 0; left -= min(left, maxCount/3) {
+		es := make([]job.Envelope, 3*min(left, maxCount/3))
+		for i := range es {
+			es[i] = job.Envelope{Type: "a.b", Queue: mail, Args: []byte(`[]`)}
 		}
-		if j = w.take("", 0); i%3 == 1 {
-			if _, err := w.Ack(t.Context(), job.Claim{ID: j.ID}, nil); err != nil {
+		if _, err := w.Enqueue(t.Context(), es...); err != nil {
+			t.Fatal(err)
+		}
+		for i, j := range w.fetch("", len(es), time.Hour) {
+			var err error
+			switch i % 3 {
+			case 0:
+				_, err = w.Cancel(t.Context(), j.ID, "api", "")
+			case 1:
+				_, err = w.Ack(t.Context(), job.Claim{ID: j.ID}, nil)
+			default:
+				w.fail(j, job.Failure{Code: "DEAD_LETTER"})
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
-		} else {
-			w.fail(j, job.Failure{Code: "DEAD_LETTER"})
 		}
 	}
 	var sizes []int

@@ -57,11 +57,7 @@ func (c *cage) start(args ...string) *process {
 		c.t.Fatalf("go build: %v\n%s", err, out)
 	}
 	enter := `echo $$ > "$0/cgroup.procs" && exec "$@"`
-	p := &process{exec.Command("sh", append([]string{"-c", enter, c.dir, bin}, args...)...), newLines(), newLines()}
-	p.Stdout, p.Stderr = p.stdout, p.stderr
-	if err := p.Start(); err != nil {
-		c.t.Fatal(err)
-	}
+	p := begin(c.t, "sh", append([]string{"-c", enter, c.dir, bin}, args...)...)
 	c.t.Cleanup(func() {
 		_ = p.Process.Kill()
 		_ = p.Wait()

@@ -38,15 +38,7 @@ func startFaulty(t *testing.T, file, inject string, args ...string) *process {
 	}
 	// With -D the program is the child of this process, so that its end and its code are its own.
 	calls, _, _ := strings.Cut(inject, ":")
-	args = append([]string{"-D", "-f", "-qqq", "--seccomp-bpf", "-o", os.DevNull, "-P", file, "-e", "trace=" + calls, "-e", "inject=" + inject, "--", self}, args...)
-	p := &process{exec.Command(strace, args...), newLines(), newLines()}
-	p.Env = append(os.Environ(), asProgram)
-	p.Stdout, p.Stderr = p.stdout, p.stderr
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = p.Process.Kill() })
-	return p
+	return begin(t, strace, append([]string{"-D", "-f", "-qqq", "--seccomp-bpf", "-o", os.DevNull, "-P", file, "-e", "trace=" + calls, "-e", "inject=" + inject, "--", self}, args...)...)
 }
 
 // press pushes, works and fills the log until the server is gone, and goes on

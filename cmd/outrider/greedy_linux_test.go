@@ -78,16 +78,25 @@ func together(n int, fn func(i int)) {
 	all.Wait()
 }
 
-// dribble sends a request and reads the answer very slowly, until it breaks off.
-func dribble(ctx context.Context, addr, request string) {
+// dialUntil opens a connection that is closed when ctx ends. One that is refused is
+// not asked for again at once.
+func dialUntil(ctx context.Context, addr string) (net.Conn, error) {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
 		time.Sleep(50 * time.Millisecond)
+		return nil, err
+	}
+	context.AfterFunc(ctx, func() { c.Close() })
+	return c, nil
+}
+
+// dribble sends a request and reads the answer very slowly, until it breaks off.
+func dribble(ctx context.Context, addr, request string) {
+	c, err := dialUntil(ctx, addr)
+	if err != nil {
 		return
 	}
 	defer c.Close()
-	gone := context.AfterFunc(ctx, func() { c.Close() })
-	defer gone()
 	_ = c.(*net.TCPConn).SetReadBuffer(4 << 10)
 	fmt.Fprint(c, request)
 	buf := make([]byte, 256)
@@ -104,14 +113,11 @@ func dribble(ctx context.Context, addr, request string) {
 
 // stall announces a batch of 32 parts, sends n of them and then nothing more.
 func stall(ctx context.Context, addr string, n int, part []byte) {
-	c, err := net.Dial("tcp", addr)
+	c, err := dialUntil(ctx, addr)
 	if err != nil {
-		time.Sleep(50 * time.Millisecond)
 		return
 	}
 	defer c.Close()
-	gone := context.AfterFunc(ctx, func() { c.Close() })
-	defer gone()
 	fmt.Fprintf(c, "POST /ojs/v1/jobs/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", 32*len(part))
 	for range n {
 		if _, err := c.Write(part); err != nil {

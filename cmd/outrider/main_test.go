@@ -146,7 +146,14 @@ func startProcess(t *testing.T, args ...string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{exec.Command(self, args...), newLines(), newLines()}
+	return begin(t, self, args...)
+}
+
+// begin starts a command that is the program, or becomes it; the test's end kills
+// it if it still runs.
+func begin(t *testing.T, name string, args ...string) *process {
+	t.Helper()
+	p := &process{exec.Command(name, args...), newLines(), newLines()}
 	p.Env = append(os.Environ(), asProgram)
 	p.Stdout, p.Stderr = p.stdout, p.stderr
 	if err := p.Start(); err != nil {
