@@ -2,13 +2,14 @@ package job
 
 import (
 	"bytes"
-	"encoding/json"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/gowebpki/jcs"
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
 // The canonical form is RFC 8785 (ojs-unique-jobs.md §4.1) with the additions of
@@ -29,7 +30,7 @@ import (
 // canonicalJSON is the canonical form of one JSON value. An error means that raw
 // is not JSON. It takes time linear in the size of raw, but for the sorting.
 func canonicalJSON(raw []byte) ([]byte, error) {
-	if !utf8.Valid(raw) || !json.Valid(raw) {
+	if _, ok := rawjson.Valid(raw); !ok || !utf8.Valid(raw) {
 		return nil, Errorf(Malformed, "the JSON is not valid")
 	}
 	t := tidier{raw: raw, out: make([]byte, 0, len(raw)+len(raw)/8)}

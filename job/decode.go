@@ -5,6 +5,8 @@ import (
 	"math"
 	"time"
 	"unicode/utf8"
+
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
 // ParseJob reads a job object as [Job.AppendJSON] writes it: what a server
@@ -19,7 +21,7 @@ import (
 func ParseJob(raw []byte) (*Job, error) {
 	// Not CheckJSON: an answer may nest deeper than any request, because the
 	// server puts what it was sent inside objects of its own.
-	if !json.Valid(raw) || !utf8.Valid(raw) {
+	if _, ok := rawjson.Valid(raw); !ok || !utf8.Valid(raw) {
 		return nil, Errorf(Malformed, "a job is not valid JSON in UTF-8")
 	}
 	return ParseCheckedJob(raw)

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"unicode/utf8"
+
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
 // A body is checked once, whole, by CheckJSON. Everything after that may trust
@@ -28,7 +30,8 @@ func CheckJSON(raw []byte) error {
 		}
 		return Errorf(Malformed, "the JSON is not valid UTF-8 at byte %d", i)
 	}
-	if !json.Valid(raw) {
+	deep, ok := rawjson.Valid(raw)
+	if !ok {
 		var v any
 		err := json.Unmarshal(raw, &v)
 		at := int64(len(raw))
@@ -37,30 +40,10 @@ func CheckJSON(raw []byte) error {
 		}
 		return Errorf(Malformed, "the JSON is not valid at byte %d: %v", at, err)
 	}
-	if depth(raw) > MaxDepth {
+	if deep > MaxDepth {
 		return Errorf(Invalid, "the JSON is nested deeper than %d levels", MaxDepth)
 	}
 	return nil
-}
-
-// depth is how deep valid JSON is nested.
-func depth(raw []byte) int {
-	deepest, now, inString := 0, 0, false
-	for i := 0; i < len(raw); i++ {
-		switch c := raw[i]; {
-		case inString && c == '\\':
-			i++
-		case c == '"':
-			inString = !inString
-		case inString:
-		case c == '{' || c == '[':
-			now++
-			deepest = max(deepest, now)
-		case c == '}' || c == ']':
-			now--
-		}
-	}
-	return deepest
 }
 
 // Members calls fn for each member of a valid JSON object in order, with the

@@ -2,7 +2,6 @@ package sqlitestore
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,6 +13,7 @@ import (
 
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -321,7 +321,10 @@ func whole(j *job.Job) bool {
 		}
 	}
 	for _, b := range [...][]byte{j.Args, j.Meta, j.Retry, j.Unique, j.Deduplication, j.Extra, j.Result, j.Error, j.Errors} {
-		if b != nil && !json.Valid(b) {
+		if b == nil {
+			continue
+		}
+		if _, ok := rawjson.Valid(b); !ok {
 			return false
 		}
 	}
