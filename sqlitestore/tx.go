@@ -147,9 +147,17 @@ func (t *tx) keep() {
 // drop forgets what the call has changed.
 func (t *tx) drop() {
 	t.call.counts, t.call.events, t.call.stored = t.call.counts[:0], t.call.events[:0], 0
-	clear(t.call.jobs)
+	if len(t.call.jobs) > fewJobs {
+		t.call.jobs = map[job.ID]*job.Job{}
+	} else {
+		clear(t.call.jobs)
+	}
 	t.failed = nil
 }
+
+// fewJobs is of how many a call's map is used again: a map stays as large as it once
+// was, and who ranges over it or clears it looks at all its places.
+const fewJobs = 8
 
 // fail notes that a statement failed: the call cannot succeed any more.
 func (t *tx) fail(doing string, err error) error {
