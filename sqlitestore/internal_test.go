@@ -37,8 +37,8 @@ func TestPlans(t *testing.T) {
 	counting := conditions(job.Filter{Holding: true})
 	for _, q := range []struct{ name, sql string }{
 		{"insertJob", insertJob}, {"insertPlain", insertPlain}, {"insertFirst", insertFirst}, {"insertFirstPlain", insertFirstPlain},
-		{"updateJob", updateJob}, {"updateKeyed", updateKeyed}, {"rewriteJob", rewriteJob}, {"heldKey", heldKey}, {"pastKey", pastKey},
-		{"dedupKey", dedupKey}, {"customID", customID}, {"deleteJob", deleteJob}, {"jobByID", jobByID},
+		{"updateJob", updateJob}, {"updateClaim", updateClaim}, {"updateKeyed", updateKeyed}, {"rewriteJob", rewriteJob}, {"heldKey", heldKey}, {"pastKey", pastKey},
+		{"dedupKey", dedupKey}, {"customID", customID}, {"deleteJob", deleteJob}, {"jobByID", jobByID}, {"readJob", readJob},
 		{"availableIDs", availableIDs}, {"dueIDs", dueIDs}, {"nextDue", nextDue}, {"heldJobs", heldJobs}, {"holders", holders},
 		{"deadStats", deadStats}, {"list", "SELECT id FROM jobs" + byQueue.String() + " ORDER BY id DESC LIMIT ?"},
 		{"list dead", "SELECT id FROM jobs" + dead.String() + " ORDER BY finished_at DESC, id DESC LIMIT ?"},

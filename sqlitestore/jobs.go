@@ -1,11 +1,13 @@
 package sqlitestore
 
 import (
+	"bytes"
 	"database/sql/driver"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -27,6 +29,12 @@ const updateJob = `UPDATE jobs SET
   lease_until = ?, lost = ?, dead = ?, result = ?, error = ?, errors = ?, told = ?
 WHERE id = ? AND state = ?`
 
+// updateClaim is updateJob where nothing has changed but what a claim changes, and a
+// heartbeat: see claimOnly.
+const updateClaim = `UPDATE jobs SET
+  state = ?, attempt = ?, due_at = ?, started_at = ?, lease_token = ?, lease_worker = ?, lease_ms = ?, lease_until = ?, lost = ?, told = ?
+WHERE id = ? AND state = ?`
+
 // updateKeyed is updateJob for a job that has, or had, a key.
 const updateKeyed = `UPDATE jobs SET
   state = ?, attempt = ?, releases = ?, seq = ?, due_at = ?, enqueued_at = ?, started_at = ?, activated_at = ?,
@@ -40,6 +48,11 @@ const rewriteJob = `UPDATE jobs SET args = ?, meta = ? WHERE id = ?`
 const deleteJob = `DELETE FROM jobs WHERE id = ?`
 
 const jobByID = `SELECT ` + jobColumns + ` FROM jobs WHERE id = ?`
+
+// readJob is jobByID for the writer. The driver asks SQLite for the name and the
+// declared type of each column whenever a statement is run, and makes strings of
+// them: here there are none.
+var readJob = `SELECT +` + strings.ReplaceAll(jobColumns, `, `, ` AS "", +`) + ` AS "" FROM jobs WHERE id = ?`
 
 func envelopeArgs(args []driver.Value, j *job.Job) []driver.Value {
 	return append(args, string(j.ID), j.Type, j.Queue, string(j.Args), text(j.Meta), int64(j.Priority),
@@ -85,11 +98,6 @@ func blob(s string) driver.Value {
 func keyed(j *job.Job) bool { return j.Unique != nil || j.Deduplication != nil }
 
 func statusArgs(args []driver.Value, j *job.Job) []driver.Value {
-	var lost driver.Value
-	if j.Lost != nil {
-		b, _ := json.Marshal(j.Lost) // plain fields always marshal
-		lost = string(b)
-	}
 	dead := int64(0)
 	if j.Dead {
 		dead = 1
@@ -97,7 +105,31 @@ func statusArgs(args []driver.Value, j *job.Job) []driver.Value {
 	return append(args, string(j.State), int64(j.Attempt), int64(j.Releases), j.Seq, millis(j.DueAt),
 		millis(j.EnqueuedAt), millis(j.StartedAt), millis(j.ActivatedAt), millis(j.FinishedAt), millis(j.NextRetryAt),
 		span(j.RetryDelay), text(j.Lease.Token), text(j.Lease.Worker), span(j.Lease.Length), millis(j.Lease.Until),
-		lost, dead, text(j.Result), text(j.Error), text(j.Errors), j.Told)
+		lost(j), dead, text(j.Result), text(j.Error), text(j.Errors), j.Told)
+}
+
+func claimArgs(args []driver.Value, j *job.Job) []driver.Value {
+	return append(args, string(j.State), int64(j.Attempt), millis(j.DueAt), millis(j.StartedAt),
+		text(j.Lease.Token), text(j.Lease.Worker), span(j.Lease.Length), millis(j.Lease.Until), lost(j), j.Told)
+}
+
+// claimOnly reports whether updateClaim stores all that has changed of a job: each
+// member of its status that is not written there is as it was.
+func claimOnly(was, j *job.Job) bool {
+	return j.Releases == was.Releases && j.Seq == was.Seq && j.RetryDelay == was.RetryDelay && j.Dead == was.Dead &&
+		j.EnqueuedAt.Equal(was.EnqueuedAt) && j.ActivatedAt.Equal(was.ActivatedAt) &&
+		j.FinishedAt.Equal(was.FinishedAt) && j.NextRetryAt.Equal(was.NextRetryAt) &&
+		bytes.Equal(j.Result, was.Result) && bytes.Equal(j.Error, was.Error) && bytes.Equal(j.Errors, was.Errors) &&
+		j.Fingerprint == was.Fingerprint && j.Holds == was.Holds && j.DedupFreed == was.DedupFreed &&
+		j.DedupUntil.Equal(was.DedupUntil) && j.Keep.Equal(was.Keep) && j.RewrittenAt.Equal(was.RewrittenAt)
+}
+
+func lost(j *job.Job) driver.Value {
+	if j.Lost == nil {
+		return nil
+	}
+	b, _ := json.Marshal(j.Lost) // plain fields always marshal
+	return string(b)
 }
 
 // row reads the columns of one row in turn.
@@ -248,8 +280,9 @@ func (t *tx) UpdateJob(j *job.Job) error {
 		return err
 	}
 	update := t.w.st.update
-	t.args = statusArgs(t.args[:0], j)
-	if keyed(j) {
+	if claimOnly(was, j) {
+		update, t.args = t.w.st.updateClaim, claimArgs(t.args[:0], j)
+	} else if t.args = statusArgs(t.args[:0], j); keyed(j) {
 		update, t.args = t.w.st.updateKeyed, keyArgs(t.args, j)
 	}
 	t.args = append(t.args, string(j.ID), string(was.State))

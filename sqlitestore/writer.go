@@ -314,7 +314,7 @@ type statements struct {
 	begin, commit, rollback, savepoint, release, rollbackTo *stmt
 	insert, insertPlain, insertFirst, insertFirstPlain      *stmt
 	insertTogether, removeSeq                               *stmt
-	update, updateKeyed, rewrite, remove                    *stmt
+	update, updateClaim, updateKeyed, rewrite, remove       *stmt
 	byID, available, due, nextDue                           *stmt
 	heldKey, pastKey, dedupKey, customID                    *stmt
 	putQueue, putMark, putEvents                            *stmt
@@ -330,8 +330,8 @@ func (w *writer) prepare() error {
 		{&w.st.savepoint, "SAVEPOINT one"}, {&w.st.release, "RELEASE one"}, {&w.st.rollbackTo, "ROLLBACK TO one"},
 		{&w.st.insert, insertJob}, {&w.st.insertPlain, insertPlain}, {&w.st.insertFirst, insertFirst}, {&w.st.insertFirstPlain, insertFirstPlain},
 		{&w.st.insertTogether, insertTogether}, {&w.st.removeSeq, deleteSeq},
-		{&w.st.update, updateJob}, {&w.st.updateKeyed, updateKeyed}, {&w.st.rewrite, rewriteJob},
-		{&w.st.remove, deleteJob}, {&w.st.byID, jobByID},
+		{&w.st.update, updateJob}, {&w.st.updateClaim, updateClaim}, {&w.st.updateKeyed, updateKeyed}, {&w.st.rewrite, rewriteJob},
+		{&w.st.remove, deleteJob}, {&w.st.byID, readJob},
 		{&w.st.heldKey, heldKey}, {&w.st.pastKey, pastKey}, {&w.st.dedupKey, dedupKey}, {&w.st.customID, customID},
 		{&w.st.available, availableIDs}, {&w.st.due, dueIDs}, {&w.st.nextDue, nextDue},
 		{&w.st.putQueue, putQueue}, {&w.st.putMark, putMark}, {&w.st.putEvents, putEvents},
@@ -380,7 +380,7 @@ func (w *writer) load() error {
 func (w *writer) closeStatements() {
 	st := w.st
 	for _, s := range []*stmt{st.begin, st.commit, st.rollback, st.savepoint, st.release, st.rollbackTo, st.insert, st.insertPlain, st.insertFirst, st.insertFirstPlain,
-		st.insertTogether, st.removeSeq, st.update, st.updateKeyed, st.rewrite, st.remove, st.heldKey, st.pastKey, st.dedupKey, st.customID, st.byID, st.available, st.due, st.nextDue, st.putQueue, st.putMark, st.putEvents,
+		st.insertTogether, st.removeSeq, st.update, st.updateClaim, st.updateKeyed, st.rewrite, st.remove, st.heldKey, st.pastKey, st.dedupKey, st.customID, st.byID, st.available, st.due, st.nextDue, st.putQueue, st.putMark, st.putEvents,
 		st.cronByName, st.stepCron} {
 		if s != nil {
 			_ = s.s.Close() // the connection closes next

@@ -92,3 +92,54 @@ func statusMembers(t *testing.T, s job.Store) {
 		}
 	}
 }
+
+// ofKeys are the members that only a job with keys has, or had.
+var ofKeys = []string{"Fingerprint", "Holds", "DedupUntil", "DedupFreed", "RewrittenAt", "Keep"}
+
+// statusChanges changes one member of the status of a job that is stored, with keys
+// and without: alone, beside those that a claim changes, and back.
+func statusChanges(t *testing.T, s job.Store) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[job.Status]()) {
+		if f.Name == "CreatedAt" || happened[f.Name] == nil { // it never changes; statusMembers tells
+			continue
+		}
+		for _, withKeys := range []bool{false, true} {
+			if !withKeys && slices.Contains(ofKeys, f.Name) {
+				continue
+			}
+			with := New(t, "q", nil)
+			if withKeys {
+				keyed(t, with)
+			}
+			happened[f.Name](t, with)
+			if f.Name == "Fingerprint" {
+				with.Holds = 0 // which nothing holds without it
+			}
+			claimed, plain := with.Clone(), with.Clone()
+			claimed.State, claimed.Attempt, claimed.StartedAt, claimed.DueAt = job.Active, claimed.Attempt+1, Now, Now.Add(time.Hour)
+			claimed.Lease = job.Lease{Token: "c", Worker: "x", Length: time.Hour, Until: Now.Add(time.Hour)}
+			if reflect.ValueOf(&plain.Status).Elem().FieldByIndex(f.Index).SetZero(); plain.State == "" {
+				plain.State = job.Available
+			}
+			insert(t, s, plain)
+			for i, want := range []*job.Job{with, plain, claimed, with, claimed, plain} {
+				var now *job.Job
+				update(t, s, func(tx job.Tx) (err error) {
+					if now, err = tx.Job(plain.ID); err != nil {
+						return err
+					}
+					seq, told := now.Seq, now.Told
+					now.Status = want.Status
+					if now.Told = told; f.Name != "Seq" { // without one, the store gives the next
+						now.Seq = seq
+					}
+					return tx.UpdateJob(now)
+				})
+				if same(t, read(t, s, now.ID), now); t.Failed() {
+					t.Fatalf("%s, keys %v: change %d was not stored", f.Name, withKeys, i+1)
+				}
+			}
+			update(t, s, func(tx job.Tx) error { return tx.DeleteJob(plain.ID) }) // no clock made it
+		}
+	}
+}

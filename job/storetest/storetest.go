@@ -25,6 +25,7 @@ func Run(t *testing.T, open func(t *testing.T) job.Store) {
 	}{
 		{"a job comes back as it was stored", roundTrip},
 		{"every member of the status is kept when a job is stored", statusMembers},
+		{"every member of the status is kept when a job changes", statusChanges},
 		{"a missing job is NotFound", missingJob},
 		{"an id is stored once", duplicateID},
 		{"many jobs are stored together", together},
