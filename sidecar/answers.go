@@ -77,8 +77,8 @@ func promiseOf(j *job.Job) promise {
 	return promise{j.ID, j.Lease.Token, j.StartedAt, j.Lease.Until}
 }
 
-// answer says that a question is on disk, and what it has promised.
-func (q *question) answer(now time.Time, promises []promise) {
+// answer says that a question is on disk, and which jobs it has reserved.
+func (q *question) answer(now time.Time, reserved []*job.Job) {
 	a := q.a
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -89,10 +89,11 @@ func (q *question) answer(now time.Time, promises []promise) {
 	} else if q.worker != "" {
 		a.said[q.worker] = now
 	}
-	for _, p := range promises {
-		if late <= moment && len(a.until) == 0 {
-			break
-		}
+	if late <= moment && len(a.until) == 0 {
+		return
+	}
+	for _, j := range reserved {
+		p := promiseOf(j)
 		switch known := a.until[p.id]; {
 		case p.began.Before(known.began): // of an attempt that is over
 		case late <= moment:

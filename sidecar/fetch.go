@@ -134,11 +134,7 @@ func (s *Sidecar) claimSlice(ctx context.Context, f job.FetchRequest) (got []*jo
 	if err != nil {
 		return nil, false, err
 	}
-	promised := make([]promise, len(got))
-	for i, j := range got {
-		promised[i] = promiseOf(j)
-	}
-	asked.answer(s.now(), promised)
+	asked.answer(s.now(), got)
 	s.announce(got...)
 	s.announce(late...)
 	s.show(got...)

@@ -50,7 +50,7 @@ func (s *Sidecar) Beat(ctx context.Context, b job.Beat) (job.BeatReply, error) {
 		asked.about(c.ID)
 	}
 	var reply job.BeatReply
-	var promised []promise
+	var promised []*job.Job
 	var w job.WorkerInfo
 	var turn uint64
 	err := s.store.Update(ctx, func(tx job.Tx) error {
@@ -63,7 +63,7 @@ func (s *Sidecar) Beat(ctx context.Context, b job.Beat) (job.BeatReply, error) {
 				return err
 			}
 			if held != nil {
-				promised = append(promised, promiseOf(held))
+				promised = append(promised, held)
 			}
 			if wish == "" {
 				wish = said
