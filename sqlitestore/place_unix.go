@@ -12,8 +12,8 @@ type fileID struct{ device, inode uint64 }
 
 func (a fileID) is(b fileID) bool { return a == b }
 
-// lookAt says which file has a name, and its length in bytes. It opens nothing.
-func lookAt(path string) (fileID, int64, error) {
+// lookByStat says which file has a name, and its length in bytes. It opens nothing.
+func lookByStat(path string) (fileID, int64, error) {
 	var st syscall.Stat_t
 	for {
 		switch err := syscall.Stat(path, &st); err {
