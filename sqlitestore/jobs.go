@@ -124,6 +124,7 @@ func claimOnly(was, j *job.Job) bool {
 		j.DedupUntil.Equal(was.DedupUntil) && j.Keep.Equal(was.Keep) && j.RewrittenAt.Equal(was.RewrittenAt)
 }
 
+// lost is the reservation that a job has lost as it is stored, NULL for none.
 func lost(j *job.Job) driver.Value {
 	if j.Lost == nil {
 		return nil

@@ -1,6 +1,7 @@
 // Package rawjson looks at JSON text without decoding it.
 package rawjson
 
+// deepest is how deep the JSON may be nested that encoding/json reads.
 const deepest = 10_000
 
 // Valid reports whether raw is one JSON value (RFC 8259) with nothing but white
@@ -17,10 +18,7 @@ func Valid(raw []byte) (depth int, ok bool) {
 	i := 0
 	for {
 		// A value begins here.
-		for i < len(raw) && space[raw[i]] {
-			i++
-		}
-		if i == len(raw) {
+		if i = skip(raw, i); i == len(raw) {
 			return depth, false
 		}
 		switch c := raw[i]; c {
@@ -37,9 +35,7 @@ func Valid(raw []byte) (depth int, ok bool) {
 			if c == '{' {
 				kinds[word] |= bit
 			}
-			for i++; i < len(raw) && space[raw[i]]; i++ {
-			}
-			if i == len(raw) {
+			if i = skip(raw, i+1); i == len(raw) {
 				return depth, false
 			}
 			if raw[i] == c+2 { // '}' and ']' come two behind '{' and '['
@@ -67,9 +63,7 @@ func Valid(raw []byte) (depth int, ok bool) {
 		}
 		// A value has ended, or one that is empty is about to.
 		for {
-			for i < len(raw) && space[raw[i]] {
-				i++
-			}
+			i = skip(raw, i)
 			if level == 0 {
 				return depth, i == len(raw)
 			}
@@ -81,10 +75,7 @@ func Valid(raw []byte) (depth int, ok bool) {
 			i++
 			if c == ',' {
 				if object {
-					for i < len(raw) && space[raw[i]] {
-						i++
-					}
-					if i = name(raw, i); i < 0 {
+					if i = name(raw, skip(raw, i)); i < 0 {
 						return depth, false
 					}
 				}
@@ -110,6 +101,14 @@ var space, plain = func() (space, plain [256]bool) {
 	return space, plain
 }()
 
+// skip is where the white space at raw[i:] has ended.
+func skip(raw []byte, i int) int {
+	for i < len(raw) && space[raw[i]] {
+		i++
+	}
+	return i
+}
+
 // name is where the value of the member begins whose name is at raw[i:], behind the
 // colon; negative if there is none.
 func name(raw []byte, i int) int {
@@ -119,10 +118,7 @@ func name(raw []byte, i int) int {
 	if i = str(raw, i); i < 0 {
 		return -1
 	}
-	for i < len(raw) && space[raw[i]] {
-		i++
-	}
-	if i == len(raw) || raw[i] != ':' {
+	if i = skip(raw, i); i == len(raw) || raw[i] != ':' {
 		return -1
 	}
 	return i + 1
