@@ -16,15 +16,13 @@ import (
 // What the client sends. Bodies are written by hand, because encoding/json
 // would compact and escape the raw JSON that must arrive as it is.
 
-// PushBody is the body of POST /ojs/v1/jobs. The envelope must be valid.
-func PushBody(e *job.Envelope) []byte {
-	return e.AppendPush(make([]byte, 0, 256+len(e.Args)+len(e.Meta)+len(e.Extra)))
-}
+// PushBody is the body of POST /ojs/v1/jobs.
+func PushBody(c *job.Checked) []byte { return c.AppendPush(make([]byte, 0, 256)) }
 
-// BatchBody is the body of POST /ojs/v1/jobs/batch. The envelopes must be valid.
-func BatchBody(es []job.Envelope) []byte {
-	b := append(make([]byte, 0, 16+256*len(es)), '{')
-	b = array(b, "jobs", len(es), func(b []byte, i int) []byte { return es[i].AppendPush(b) })
+// BatchBody is the body of POST /ojs/v1/jobs/batch.
+func BatchBody(cs []job.Checked) []byte {
+	b := append(make([]byte, 0, 16+256*len(cs)), '{')
+	b = array(b, "jobs", len(cs), func(b []byte, i int) []byte { return cs[i].AppendPush(b) })
 	return append(b, '}')
 }
 
