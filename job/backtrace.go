@@ -3,6 +3,8 @@ package job
 import (
 	"encoding/json"
 	"strings"
+
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
 // OmitBacktraces takes the backtraces out of the job's errors (ojs-core.md
@@ -50,10 +52,10 @@ func withoutTraces(raw json.RawMessage) json.RawMessage {
 		})
 		return append(b, ']')
 	}
-	_ = walk(raw, false, func(name string, v json.RawMessage) error { // likewise
+	_ = rawjson.AllMembers(raw, func(name string, v json.RawMessage) error { // likewise
 		if !isTrace(name) {
 			comma()
-			b = append(append(AppendString(b, name), ':'), withoutTraces(v)...)
+			b = append(append(rawjson.AppendString(b, name), ':'), withoutTraces(v)...)
 		}
 		return nil
 	})

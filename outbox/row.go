@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -41,8 +42,8 @@ func (r row) envelope(of string) (job.Envelope, error) {
 		return job.Envelope{}, err
 	}
 	b := make([]byte, 0, r.size()+96)
-	b = job.AppendString(append(b, `{"id":`...), string(r.job(of)))
-	b = job.AppendString(append(b, `,"type":`...), r.typ)
+	b = rawjson.AppendString(append(b, `{"id":`...), string(r.job(of)))
+	b = rawjson.AppendString(append(b, `,"type":`...), r.typ)
 	b = append(append(b, `,"args":`...), r.args...)
 	if options := bytes.TrimSpace(r.options); len(options) > 0 {
 		if flat(options) {

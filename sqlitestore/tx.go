@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -278,13 +279,13 @@ func appendEvent(b *bytes.Buffer, e *note) {
 		s = appendInt(s, e.prev)
 	}
 	s = append(s, `,"t":`...)
-	s = job.AppendString(s, e.Type)
+	s = rawjson.AppendString(s, e.Type)
 	s = append(s, `,"at":`...)
 	s = appendInt(s, e.Time.UnixMilli())
 	for _, m := range [...]struct{ key, v string }{{`,"j":`, string(e.JobID)}, {`,"jt":`, e.JobType}, {`,"q":`, e.Queue}} {
 		if m.v != "" {
 			s = append(s, m.key...)
-			s = job.AppendString(s, m.v)
+			s = rawjson.AppendString(s, m.v)
 		}
 	}
 	if e.Data != nil {

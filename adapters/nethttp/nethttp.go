@@ -35,6 +35,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -126,8 +127,8 @@ func (k known) into(meta json.RawMessage) json.RawMessage {
 		if given[m.name] || traced && strings.HasPrefix(m.name, "trace") {
 			continue
 		}
-		b = append(job.AppendString(append(b, sep...), m.name), ':')
-		b, sep = job.AppendString(b, m.value), ","
+		b = append(rawjson.AppendString(append(b, sep...), m.name), ':')
+		b, sep = rawjson.AppendString(b, m.value), ","
 	}
 	if b = append(b, '}'); len(b) > job.MaxMetaBytes {
 		return meta

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -24,7 +25,7 @@ type shownTemplate struct{ kind, queue, args, meta, options json.RawMessage }
 // shown cuts a template. What it does not say has the value that its jobs get.
 func shown(template json.RawMessage) shownTemplate {
 	t := shownTemplate{kind: json.RawMessage(`""`), args: json.RawMessage("[]"), meta: json.RawMessage("{}"), options: json.RawMessage("{}")}
-	flat := json.RawMessage(job.AppendString(nil, job.DefaultQueue))
+	flat := json.RawMessage(rawjson.AppendString(nil, job.DefaultQueue))
 	// It is an object that was checked when it came.
 	_ = job.Members(template, func(name string, v json.RawMessage) error {
 		switch {

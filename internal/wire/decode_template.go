@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -50,7 +51,7 @@ func quoted(b []byte, name string, v json.RawMessage) []byte {
 	if len(b) > 1 {
 		b = append(b, ',')
 	}
-	return append(append(job.AppendString(b, name), ':'), v...)
+	return append(append(rawjson.AppendString(b, name), ':'), v...)
 }
 
 // flatPatch is the change of a template whose members stand flat, nil for none.

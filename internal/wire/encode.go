@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -19,7 +20,7 @@ func key(b []byte, name string) []byte {
 	return append(append(append(b, '"'), name...), '"', ':')
 }
 
-func str(b []byte, name, v string) []byte { return job.AppendString(key(b, name), v) }
+func str(b []byte, name, v string) []byte { return rawjson.AppendString(key(b, name), v) }
 
 func num(b []byte, name string, v int64) []byte { return strconv.AppendInt(key(b, name), v, 10) }
 
@@ -30,7 +31,7 @@ func at(b []byte, name string, t time.Time) []byte {
 	if t.IsZero() {
 		return b
 	}
-	b = t.UTC().AppendFormat(append(key(b, name), '"'), job.TimeFormat)
+	b = t.UTC().AppendFormat(append(key(b, name), '"'), rawjson.TimeFormat)
 	return append(b, '"')
 }
 
@@ -189,7 +190,7 @@ func AppendBeat(dst []byte, r job.BeatReply) []byte {
 }
 
 func ids(b []byte, name string, ids []job.ID) []byte {
-	return array(b, name, len(ids), func(b []byte, i int) []byte { return job.AppendString(b, string(ids[i])) })
+	return array(b, name, len(ids), func(b []byte, i int) []byte { return rawjson.AppendString(b, string(ids[i])) })
 }
 
 // AppendDeleted appends the answer to the removal of a dead letter (contract §3.14).

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -64,7 +65,7 @@ func counts(b []byte, name string, m map[string]int64) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(job.AppendString(b, k), ':')
+		b = append(rawjson.AppendString(b, k), ':')
 		b = strconv.AppendInt(b, m[k], 10)
 	}
 	return append(b, '}')

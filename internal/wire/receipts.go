@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -31,7 +32,7 @@ func verdict(b []byte, r job.Receipt) []byte {
 		b = str(b, "replaced_job_id", string(r.Replaced))
 	}
 	if all := r.AllReplaced; len(all) > 0 {
-		b = array(b, "replaced_job_ids", len(all), func(b []byte, i int) []byte { return job.AppendString(b, string(all[i])) })
+		b = array(b, "replaced_job_ids", len(all), func(b []byte, i int) []byte { return rawjson.AppendString(b, string(all[i])) })
 	}
 	if !r.Existing {
 		return b

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -259,7 +260,7 @@ func readEventData(e *job.Event, raw json.RawMessage) error {
 			if len(b) > 1 {
 				b = append(b, ',')
 			}
-			b = append(append(job.AppendString(b, name), ':'), v...)
+			b = append(append(rawjson.AppendString(b, name), ':'), v...)
 		}
 		return err
 	})

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -84,7 +85,7 @@ func BeatBody(beat job.Beat) []byte {
 	w := beat.Worker
 	b := someText(begin(), "worker_id", w.ID)
 	b = array(b, "active_jobs", len(beat.Jobs), func(b []byte, i int) []byte {
-		return job.AppendString(b, string(beat.Jobs[i].ID))
+		return rawjson.AppendString(b, string(beat.Jobs[i].ID))
 	})
 	leases := map[string]string{}
 	for _, c := range beat.Jobs {
@@ -220,7 +221,7 @@ func someStrings(b []byte, name string, vs []string) []byte {
 	if len(vs) == 0 {
 		return b
 	}
-	return array(b, name, len(vs), func(b []byte, i int) []byte { return job.AppendString(b, vs[i]) })
+	return array(b, name, len(vs), func(b []byte, i int) []byte { return rawjson.AppendString(b, vs[i]) })
 }
 
 func someMap(b []byte, name string, m map[string]string) []byte {
@@ -232,8 +233,8 @@ func someMap(b []byte, name string, m map[string]string) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(job.AppendString(b, k), ':')
-		b = job.AppendString(b, m[k])
+		b = append(rawjson.AppendString(b, k), ':')
+		b = rawjson.AppendString(b, m[k])
 	}
 	return append(b, '}')
 }

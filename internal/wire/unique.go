@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -60,13 +61,13 @@ func appendPolicy(dst []byte, p job.UniquePolicy) []byte {
 		b = num(b, "period_ms", p.Period.Milliseconds())
 	}
 	states := p.States.List()
-	b = array(b, "states", len(states), func(b []byte, i int) []byte { return job.AppendString(b, string(states[i])) })
+	b = array(b, "states", len(states), func(b []byte, i int) []byte { return rawjson.AppendString(b, string(states[i])) })
 	return append(str(b, "on_conflict", string(p.OnConflict)), '}')
 }
 
 // strs appends an array of strings, also an empty one.
 func strs(b []byte, name string, vs []string) []byte {
-	return array(b, name, len(vs), func(b []byte, i int) []byte { return job.AppendString(b, vs[i]) })
+	return array(b, name, len(vs), func(b []byte, i int) []byte { return rawjson.AppendString(b, vs[i]) })
 }
 
 // dimensions are the members that the fingerprint is over.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -106,7 +107,7 @@ func appendWorker(b []byte, w job.WorkerInfo) []byte {
 	if w.PID > 0 {
 		b = num(b, "pid", int64(w.PID))
 	}
-	b = array(b, "queues", len(w.Queues), func(b []byte, i int) []byte { return job.AppendString(b, w.Queues[i]) })
+	b = array(b, "queues", len(w.Queues), func(b []byte, i int) []byte { return rawjson.AppendString(b, w.Queues[i]) })
 	b = num(b, "concurrency", int64(w.Concurrency))
 	b = num(b, "active_jobs", int64(w.Active))
 	b = someMap(b, "labels", w.Labels)
