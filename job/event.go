@@ -153,14 +153,13 @@ func (j *Job) record(now time.Time, f Failure) {
 	}
 	history = append(history, entry)
 	history = history[max(0, len(history)-maxHistory):]
-	b := []byte{'['}
-	for i, h := range history {
-		if i > 0 {
-			b = append(b, ',')
-		}
+	b := rawjson.Writer{'['}
+	for _, h := range history {
+		b.Element()
 		b = append(b, h...)
 	}
-	j.Errors = append(b, ']')
+	b.EndArray()
+	j.Errors = json.RawMessage(b)
 }
 
 // append writes the error object of contract §2.7; inHistory adds what

@@ -17,7 +17,8 @@ const TimeFormat = "2006-01-02T15:04:05.000Z"
 // open an object or an array.
 //
 // A Writer is a slice: what appends to a slice appends to it. Nothing is allocated but
-// the room for the text.
+// the room for the text. The methods that write return the Writer, for what belongs
+// together.
 type Writer []byte
 
 // Object opens an object at the end of dst.
@@ -43,84 +44,120 @@ func (w *Writer) Key(name string) {
 }
 
 // Str writes a string.
-func (w *Writer) Str(name, v string) {
+func (w *Writer) Str(name, v string) *Writer {
 	w.Key(name)
 	*w = AppendString(*w, v)
+	return w
 }
 
 // Optional writes a string, but for an empty one.
-func (w *Writer) Optional(name, v string) {
+func (w *Writer) Optional(name, v string) *Writer {
 	if v != "" {
 		w.Str(name, v)
 	}
+	return w
 }
 
 // Int writes a number.
-func (w *Writer) Int(name string, v int64) {
+func (w *Writer) Int(name string, v int64) *Writer {
 	w.Key(name)
 	*w = strconv.AppendInt(*w, v, 10)
+	return w
 }
 
 // Bool writes true or false.
-func (w *Writer) Bool(name string, v bool) {
+func (w *Writer) Bool(name string, v bool) *Writer {
 	w.Key(name)
 	*w = strconv.AppendBool(*w, v)
+	return w
 }
 
 // Time writes an instant in TimeFormat, but for a zero one.
-func (w *Writer) Time(name string, t time.Time) {
+func (w *Writer) Time(name string, t time.Time) *Writer {
 	if t.IsZero() {
-		return
+		return w
 	}
 	w.Key(name)
 	*w = append(AppendTime(append(*w, '"'), t), '"')
+	return w
 }
 
-// Raw writes a value as it stands, but for a nil one.
-func (w *Writer) Raw(name string, v json.RawMessage) {
+// Raw writes a value as it stands, but for a nil one. It may be a part of w.
+func (w *Writer) Raw(name string, v []byte) *Writer {
 	if v == nil {
-		return
+		return w
 	}
 	w.Key(name)
 	*w = append(*w, v...)
+	return w
+}
+
+// Null writes null.
+func (w *Writer) Null(name string) *Writer {
+	w.Key(name)
+	*w = append(*w, "null"...)
+	return w
 }
 
 // Quoted writes a value as it stands, under a name that may need escapes.
-func (w *Writer) Quoted(name string, v json.RawMessage) {
+func (w *Writer) Quoted(name string, v json.RawMessage) *Writer {
 	w.comma()
 	*w = append(append(AppendString(*w, name), ':'), v...)
+	return w
 }
 
 // Splice writes the members of another object as they stand.
-func (w *Writer) Splice(obj json.RawMessage) {
+func (w *Writer) Splice(obj []byte) *Writer {
 	if len(obj) < 2 {
-		return
+		return w
 	}
 	members := bytes.TrimSpace(obj[1 : len(obj)-1])
 	if len(members) == 0 {
-		return
+		return w
 	}
 	w.comma()
 	*w = append(*w, members...)
+	return w
 }
 
 // Object opens an object within this one; [Writer.End] ends it.
-func (w *Writer) Object(name string) {
+func (w *Writer) Object(name string) *Writer {
 	w.Key(name)
 	*w = append(*w, '{')
+	return w
 }
 
-// End ends an object within another, or in an array.
-func (w *Writer) End() { *w = append(*w, '}') }
+// Begin opens an object that is an element of an array; [Writer.End] ends it.
+func (w *Writer) Begin() *Writer {
+	w.comma()
+	*w = append(*w, '{')
+	return w
+}
+
+// End ends an object within another or in an array.
+func (w *Writer) End() *Writer {
+	*w = append(*w, '}')
+	return w
+}
+
+// Reopen takes back the brace that ends an object, which may then get more members.
+func (w *Writer) Reopen() *Writer {
+	*w = (*w)[:len(*w)-1]
+	return w
+}
 
 // Array opens an array; [Writer.EndArray] ends it.
-func (w *Writer) Array(name string) {
+func (w *Writer) Array(name string) *Writer {
 	w.Key(name)
 	*w = append(*w, '[')
+	return w
 }
 
 // EndArray ends an array.
-func (w *Writer) EndArray() { *w = append(*w, ']') }
+func (w *Writer) EndArray() *Writer {
+	*w = append(*w, ']')
+	return w
+}
 
 // Element must be called before each element of an array, which must be appended next.
 func (w *Writer) Element() { w.comma() }
