@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"time"
+
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
 // Checked is an envelope that keeps every rule, and what was read of it to know
@@ -164,7 +166,7 @@ func (e *Envelope) checkRaw() error {
 		}
 		*m.raw = bytes.Clone(bytes.TrimSpace(*m.raw)) // the caller may use its bytes again
 		if (*m.raw)[0] != m.first {
-			return invalid(Invalid, m.name, "must be a JSON %s, got %s", m.what, kindOfJSON(*m.raw))
+			return invalid(Invalid, m.name, "must be a JSON %s, got %s", m.what, rawjson.Kind(*m.raw))
 		}
 	}
 	return e.checkExtra()
@@ -173,18 +175,18 @@ func (e *Envelope) checkRaw() error {
 // checkExtra makes sure that Extra says nothing that has a field of its own, and
 // drops from it a client's spelling of an instant that the field does not hold.
 func (e *Envelope) checkExtra() error {
-	for name := range memberNames(e.Extra) {
+	for name := range names.Set(e.Extra) {
 		if system[name] || answered[name] || known[name] && name != "scheduled_at" && name != "expires_at" && name != "options" {
 			return invalid(Invalid, "extra", "holds %q, which has its own field or is the server's", name)
 		}
 	}
-	if options := memberNames(memberOf(e.Extra, "options")); options["job_id"] || options["jobId"] {
+	if options := names.Set(rawjson.Member(e.Extra, "options")); options["job_id"] || options["jobId"] {
 		return invalid(Invalid, "extra", "holds the option job_id, which has its own field, CustomID")
 	}
 	e.dropSpelling("scheduled_at", e.ScheduledAt, e.Delay)
 	e.dropSpelling("expires_at", e.ExpiresAt, e.TTL)
 	if e.Deduplication == nil {
-		e.Deduplication = memberOf(e.Extra, "debounce") // its older name, which is given back as it came
+		e.Deduplication = rawjson.Member(e.Extra, "debounce") // its older name, which is given back as it came
 	}
 	return nil
 }
@@ -193,11 +195,11 @@ func (e *Envelope) checkExtra() error {
 // it, unless it is at and no delay will move that: it would be shown, and another
 // instant holds.
 func (e *Envelope) dropSpelling(name string, at time.Time, delay time.Duration) {
-	v := memberOf(e.Extra, name)
+	v := rawjson.Member(e.Extra, name)
 	if v == nil {
 		return
 	}
 	if t, _, err := moment(v, name); err != nil || delay != 0 || t.UnixMilli() != at.UnixMilli() {
-		e.Extra = without(e.Extra, name)
+		e.Extra = rawjson.Without(e.Extra, name)
 	}
 }

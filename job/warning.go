@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/internal/wording"
 )
 
@@ -33,7 +34,7 @@ func (c *Checked) Warnings() (all []Warning) {
 	if !bytes.Contains(c.e.Extra, []byte(`"options"`)) {
 		return nil
 	}
-	options := memberOf(c.e.Extra, "options")
+	options := rawjson.Member(c.e.Extra, "options")
 	if len(options) == 0 || options[0] != '{' {
 		return nil
 	}
