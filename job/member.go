@@ -34,6 +34,7 @@ type member struct {
 
 	// Why one of its journeys has no way for it; empty where it has.
 	unread, unshown, unsent, unkept string
+	fixed                           string // why no change writes it, of a member of Status
 
 	read  func(*parser) error                                                  // from a request
 	show  func(rawjson.Writer, *Job, View) rawjson.Writer                      // in an answer
@@ -103,10 +104,14 @@ func asked[T any](m member, k kind[T], at func(*Envelope) *T) member {
 	return filled(m, k, func(j *Job) *T { return at(&j.Envelope) })
 }
 
-// happened is a member of Status.
+// happened is a member of Status, which any change but a claim may write where its
+// row says nothing else.
 func happened[T any](m member, k kind[T], at func(*Status) *T) member {
 	const none = "only the server sets it"
 	m.status, m.unread, m.unsent = true, none, none
+	if m.writes == Once && m.fixed == "" {
+		m.writes = AtMoves
+	}
 	return filled(m, k, func(j *Job) *T { return at(&j.Status) })
 }
 
