@@ -36,6 +36,8 @@ type member struct {
 	unread, unshown, unsent, unkept string
 	fixed                           string // why no change writes it, of a member of Status
 
+	visible func(*Job, View) bool // only then it is shown; nil: always
+
 	read  func(*parser) error                                                  // from a request
 	show  func(rawjson.Writer, *Job, View) rawjson.Writer                      // in an answer
 	take  func(j *Job, name string, v json.RawMessage) (whole bool, err error) // from an answer; what is not whole stays in Extra, too
@@ -43,7 +45,7 @@ type member struct {
 	alike func(a, b *Envelope) bool                                            // they ask for the same
 	equal func(a, b *Job) bool
 	value func(*Job) any       // as it is stored: nil, int64, string or []byte
-	set   func(*Job, any) bool // what was stored; false for what never was
+	set   func(*Job, any) bool // what was stored and is not nil; false for what never was
 	json  func(*Envelope) *json.RawMessage
 	size  func(*Job) int // of JSON, in bytes
 }
@@ -129,6 +131,14 @@ func filled[T any](m member, k kind[T], at func(*Job) *T) member {
 			return k.show(w, m.name, v)
 		}
 	}
+	if visible, show := m.visible, m.show; visible != nil {
+		m.show = func(w rawjson.Writer, j *Job, v View) rawjson.Writer {
+			if !visible(j, v) {
+				return w
+			}
+			return show(w, j, v)
+		}
+	}
 	if m.unshown == "" && m.take == nil {
 		m.take = func(j *Job, name string, v json.RawMessage) (whole bool, err error) {
 			if string(v) != "null" {
@@ -149,9 +159,6 @@ func filled[T any](m member, k kind[T], at func(*Job) *T) member {
 			return k.value(v)
 		}
 		m.set = func(j *Job, v any) (ok bool) {
-			if v == nil {
-				return true
-			}
 			*at(j), ok = k.from(v)
 			return ok
 		}
@@ -210,7 +217,9 @@ var flags = kind[bool]{
 	blank: func(v bool) bool { return !v },
 	equal: same[bool],
 	show: func(w rawjson.Writer, name string, v bool) rawjson.Writer {
-		w.Bool(name, v)
+		if v {
+			w.Bool(name, v)
+		}
 		return w
 	},
 	take: func(_ string, v json.RawMessage) (bool, error) { return string(v) == "true", nil },

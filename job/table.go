@@ -161,7 +161,7 @@ type Column struct {
 	Writes    Writes
 	Rewritten bool                 // a PUSH may overwrite it (ojs-unique-jobs.md §5.3)
 	Value     func(*Job) any       // as it is to be stored
-	Set       func(*Job, any) bool // takes what was stored; false for what Value never is
+	Set       func(*Job, any) bool // takes what was stored, unless that is nil; false for what Value never is
 	Equal     func(a, b *Job) bool // both have the same in it
 }
 

@@ -141,7 +141,9 @@ func (r *row[V]) blob() []byte {
 func jobFrom[V any](values []V) (*job.Job, error) {
 	j, ok := &job.Job{}, true
 	for i := range allColumns {
-		ok = allColumns[i].Set(j, any(values[i])) && ok
+		if v := any(values[i]); v != nil {
+			ok = allColumns[i].Set(j, v) && ok
+		}
 	}
 	if !ok || !whole(j) {
 		return nil, unreadable("job %s", j.ID)
