@@ -38,6 +38,7 @@ var mayImport = map[string][]string{
 	"internal/wording":     {},
 	"internal/logsink":     {},
 	"client":               {"job", "internal/wire"},
+	"once":                 {"job"},
 	"examples":             {},
 	"examples/quickstart":  public,
 	"examples/go-once":     public,
@@ -48,7 +49,7 @@ var mayImport = map[string][]string{
 
 // public is what anybody may import.
 var public = []string{"job", "sqlitestore", "outbox", "adapters/sqlite", "adapters/postgres", "adapters/mysql",
-	"adapters/pgx", "adapters/gorm", "adapters/nethttp", "adapters/echo", "cronsched", "sidecar", "sidecar/httpapi", "client"}
+	"adapters/pgx", "adapters/gorm", "adapters/nethttp", "adapters/echo", "cronsched", "sidecar", "sidecar/httpapi", "client", "once"}
 
 // mustNotLink says what a program that imports the package must not be made to
 // carry: a package, or with a slash at the end all below it.
@@ -62,6 +63,7 @@ var mustNotLink = map[string][]string{
 	"adapters/nethttp": append([]string{"database/sql", "github.com/labstack/"}, drivers...),
 	"adapters/echo":    append([]string{"database/sql"}, drivers...),
 	"client":           append([]string{"github.com/labstack/", module + "/sidecar"}, drivers...),
+	"once":             append([]string{"net/http", "github.com/labstack/", module + "/client"}, drivers...),
 }
 
 // drivers of databases are chosen by the program, never by the library.

@@ -1,8 +1,9 @@
-package client_test
+package once_test
 
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,13 +13,13 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/outrider-jobs/outrider/client"
 	"github.com/outrider-jobs/outrider/job"
+	"github.com/outrider-jobs/outrider/once"
 )
 
 // onEachDatabase runs a test on every database that answers, with the
 // transactions of database/sql and of sqlx.
-func onEachDatabase(t *testing.T, test func(t *testing.T, db *sql.DB, begin func(context.Context) (client.Tx, error))) {
+func onEachDatabase(t *testing.T, test func(t *testing.T, db *sql.DB, begin func(context.Context) (once.Tx, error))) {
 	t.Helper()
 	for _, d := range []struct {
 		name, driver string
@@ -26,13 +27,13 @@ func onEachDatabase(t *testing.T, test func(t *testing.T, db *sql.DB, begin func
 	}{{"SQLite", "sqlite", openSQLite}, {"PostgreSQL", "pgx", openPostgres}, {"MariaDB", "mysql", openMySQL}} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
-			for name, begin := range map[string]func(*sql.DB) func(context.Context) (client.Tx, error){
-				"sql.Tx": func(db *sql.DB) func(context.Context) (client.Tx, error) {
-					return func(ctx context.Context) (client.Tx, error) { return db.BeginTx(ctx, nil) }
+			for name, begin := range map[string]func(*sql.DB) func(context.Context) (once.Tx, error){
+				"sql.Tx": func(db *sql.DB) func(context.Context) (once.Tx, error) {
+					return func(ctx context.Context) (once.Tx, error) { return db.BeginTx(ctx, nil) }
 				},
-				"sqlx.Tx": func(db *sql.DB) func(context.Context) (client.Tx, error) {
+				"sqlx.Tx": func(db *sql.DB) func(context.Context) (once.Tx, error) {
 					x := sqlx.NewDb(db, d.driver)
-					return func(ctx context.Context) (client.Tx, error) { return x.BeginTxx(ctx, nil) }
+					return func(ctx context.Context) (once.Tx, error) { return x.BeginTxx(ctx, nil) }
 				},
 			} {
 				t.Run(name, func(t *testing.T) {
@@ -45,16 +46,16 @@ func onEachDatabase(t *testing.T, test func(t *testing.T, db *sql.DB, begin func
 	}
 }
 
-// prepare makes the tables: of Once, and of an effect.
+// prepare makes the tables: of Record, and of an effect.
 func prepare(t *testing.T, db *sql.DB) {
 	t.Helper()
-	if err := client.CreateOnce(t.Context(), db); err != nil {
+	if err := once.Create(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
 	exec(t, db, "CREATE TABLE effects (job_id CHAR(36) NOT NULL)")
 }
 
-func exec(t *testing.T, db client.Execer, query string) {
+func exec(t *testing.T, db once.Execer, query string) {
 	t.Helper()
 	if _, err := db.ExecContext(t.Context(), query); err != nil {
 		t.Fatalf("%s: %v", query, err)
@@ -69,38 +70,38 @@ func number(t *testing.T, db *sql.DB, query string) (n int64) {
 	return n
 }
 
-// once is Once in a transaction that is then ended.
-func once(t *testing.T, begin func(context.Context) (client.Tx, error), j *job.Job, end func(client.Tx) error) bool {
+// recordOnce is Record in a transaction that is then ended.
+func recordOnce(t *testing.T, begin func(context.Context) (once.Tx, error), j *job.Job, end func(once.Tx) error) bool {
 	t.Helper()
 	tx, err := begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := client.Once(t.Context(), tx, j)
+	first, err := once.Record(t.Context(), tx, j)
 	if err := errors.Join(err, end(tx)); err != nil {
 		t.Fatal(err)
 	}
 	return first
 }
 
-func TestOnceIsTrueOnceCommitted(t *testing.T) {
+func TestRecordIsTrueOnceCommitted(t *testing.T) {
 	t.Parallel()
-	onEachDatabase(t, func(t *testing.T, db *sql.DB, begin func(context.Context) (client.Tx, error)) {
+	onEachDatabase(t, func(t *testing.T, db *sql.DB, begin func(context.Context) (once.Tx, error)) {
 		prepare(t, db)
 		a, b := newJob(1, "a.b"), newJob(2, "a.b")
 		for i, step := range []struct {
 			j    *job.Job
-			end  func(client.Tx) error
+			end  func(once.Tx) error
 			want bool
 		}{
-			{a, client.Tx.Rollback, true}, // nothing stays of it
-			{a, client.Tx.Commit, true},
-			{a, client.Tx.Commit, false},
-			{a, client.Tx.Rollback, false},
-			{b, client.Tx.Commit, true},
-			{b, client.Tx.Commit, false},
+			{a, once.Tx.Rollback, true}, // nothing stays of it
+			{a, once.Tx.Commit, true},
+			{a, once.Tx.Commit, false},
+			{a, once.Tx.Rollback, false},
+			{b, once.Tx.Commit, true},
+			{b, once.Tx.Commit, false},
 		} {
-			if got := once(t, begin, step.j, step.end); got != step.want {
+			if got := recordOnce(t, begin, step.j, step.end); got != step.want {
 				t.Errorf("step %d: first is %t", i, got)
 			}
 		}
@@ -110,11 +111,11 @@ func TestOnceIsTrueOnceCommitted(t *testing.T) {
 	})
 }
 
-// Whatever Once says, the transaction can go on, and rows that were written
+// Whatever Record says, the transaction can go on, and rows that were written
 // before are not taken for the record.
-func TestOnceLeavesTheTransactionUsable(t *testing.T) {
+func TestRecordLeavesTheTransactionUsable(t *testing.T) {
 	t.Parallel()
-	onEachDatabase(t, func(t *testing.T, db *sql.DB, begin func(context.Context) (client.Tx, error)) {
+	onEachDatabase(t, func(t *testing.T, db *sql.DB, begin func(context.Context) (once.Tx, error)) {
 		prepare(t, db)
 		for _, want := range []bool{true, false, false} {
 			tx, err := begin(t.Context())
@@ -122,10 +123,10 @@ func TestOnceLeavesTheTransactionUsable(t *testing.T) {
 				t.Fatal(err)
 			}
 			exec(t, tx, "INSERT INTO effects (job_id) VALUES ('before')")
-			if got, err := client.Once(t.Context(), tx, newJob(1, "a.b")); err != nil || got != want {
+			if got, err := once.Record(t.Context(), tx, newJob(1, "a.b")); err != nil || got != want {
 				t.Errorf("got %t, %v, want %t", got, err, want)
 			}
-			if got, err := client.Once(t.Context(), tx, newJob(1, "a.b")); err != nil || got {
+			if got, err := once.Record(t.Context(), tx, newJob(1, "a.b")); err != nil || got {
 				t.Errorf("a second time in one transaction: got %t, %v", got, err)
 			}
 			exec(t, tx, "INSERT INTO effects (job_id) VALUES ('after')")
@@ -139,14 +140,14 @@ func TestOnceLeavesTheTransactionUsable(t *testing.T) {
 	})
 }
 
-// deliver is the pattern of Once: one delivery of a job to a handler.
-func deliver(ctx context.Context, begin func(context.Context) (client.Tx, error), j *job.Job) (applied bool, err error) {
+// deliver is the pattern of Record: one delivery of a job to a handler.
+func deliver(ctx context.Context, begin func(context.Context) (once.Tx, error), j *job.Job) (applied bool, err error) {
 	tx, err := begin(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer tx.Rollback() // after Commit it does nothing
-	first, err := client.Once(ctx, tx, j)
+	first, err := once.Record(ctx, tx, j)
 	if err != nil || !first {
 		return false, err
 	}
@@ -158,9 +159,9 @@ func deliver(ctx context.Context, begin func(context.Context) (client.Tx, error)
 
 // Two deliveries of one job at the same moment, a hundred times. One that fails
 // is delivered again, as the server would do.
-func TestOnceAppliesTheEffectOnce(t *testing.T) {
+func TestRecordAppliesTheEffectOnce(t *testing.T) {
 	t.Parallel()
-	onEachDatabase(t, func(t *testing.T, db *sql.DB, begin func(context.Context) (client.Tx, error)) {
+	onEachDatabase(t, func(t *testing.T, db *sql.DB, begin func(context.Context) (once.Tx, error)) {
 		prepare(t, db)
 		const rounds = 100
 		for n := range rounds {
@@ -195,20 +196,20 @@ func TestOnceAppliesTheEffectOnce(t *testing.T) {
 }
 
 // The second waits for the end of the first, and is told what came of it.
-func TestOnceWaitsForTheFirst(t *testing.T) {
+func TestRecordWaitsForTheFirst(t *testing.T) {
 	t.Parallel()
-	onEachDatabase(t, func(t *testing.T, db *sql.DB, begin func(context.Context) (client.Tx, error)) {
+	onEachDatabase(t, func(t *testing.T, db *sql.DB, begin func(context.Context) (once.Tx, error)) {
 		prepare(t, db)
 		for i, tt := range []struct {
-			end  func(client.Tx) error
+			end  func(once.Tx) error
 			want bool
-		}{{client.Tx.Commit, false}, {client.Tx.Rollback, true}} {
+		}{{once.Tx.Commit, false}, {once.Tx.Rollback, true}} {
 			j := newJob(i, "a.b")
 			tx, err := begin(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if first, err := client.Once(t.Context(), tx, j); err != nil || !first {
+			if first, err := once.Record(t.Context(), tx, j); err != nil || !first {
 				t.Fatalf("got %t, %v", first, err)
 			}
 			second, began := make(chan bool), make(chan struct{})
@@ -232,9 +233,9 @@ func TestOnceWaitsForTheFirst(t *testing.T) {
 }
 
 // Unrelated jobs do not get into each other's way.
-func TestOnceOfDifferentJobsAtTheSameTime(t *testing.T) {
+func TestRecordOfDifferentJobsAtTheSameTime(t *testing.T) {
 	t.Parallel()
-	onEachDatabase(t, func(t *testing.T, db *sql.DB, begin func(context.Context) (client.Tx, error)) {
+	onEachDatabase(t, func(t *testing.T, db *sql.DB, begin func(context.Context) (once.Tx, error)) {
 		prepare(t, db)
 		var wg sync.WaitGroup
 		for n := range 4 {
@@ -254,9 +255,9 @@ func TestOnceOfDifferentJobsAtTheSameTime(t *testing.T) {
 	})
 }
 
-func TestOnceErrors(t *testing.T) {
+func TestRecordErrors(t *testing.T) {
 	t.Parallel()
-	onEachDatabase(t, func(t *testing.T, db *sql.DB, begin func(context.Context) (client.Tx, error)) {
+	onEachDatabase(t, func(t *testing.T, db *sql.DB, begin func(context.Context) (once.Tx, error)) {
 		for _, tt := range []struct {
 			j    *job.Job
 			kind job.Kind
@@ -271,40 +272,40 @@ func TestOnceErrors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			first, err := client.Once(t.Context(), tx, tt.j)
+			first, err := once.Record(t.Context(), tx, tt.j)
 			if first || err == nil || job.KindOf(err) != tt.kind || !strings.HasPrefix(err.Error(), tt.text) {
 				t.Errorf("got %t, %v, want %s", first, err, tt.text)
 			}
-			if tt.kind == job.Unavailable && !strings.HasSuffix(err.Error(), "(if there is no table ojs_processed_jobs, make it with client.CreateOnce)") {
+			if tt.kind == job.Unavailable && !strings.HasSuffix(err.Error(), "(if there is no table ojs_processed_jobs, make it with once.Create)") {
 				t.Errorf("no advice in %v", err)
 			}
 			_ = tx.Rollback() // there is nothing in it
 		}
-		if _, err := client.PruneOnce(t.Context(), db, time.Now()); err == nil || job.KindOf(err) != job.Unavailable {
+		if _, err := once.Prune(t.Context(), db, time.Now()); err == nil || job.KindOf(err) != job.Unavailable {
 			t.Errorf("prune without a table: %v", err)
 		}
 	})
 }
 
-func TestPruneOnce(t *testing.T) {
+func TestPrune(t *testing.T) {
 	t.Parallel()
-	onEachDatabase(t, func(t *testing.T, db *sql.DB, begin func(context.Context) (client.Tx, error)) {
+	onEachDatabase(t, func(t *testing.T, db *sql.DB, begin func(context.Context) (once.Tx, error)) {
 		prepare(t, db)
 		for n := range 5 {
-			once(t, begin, newJob(n, "a.b"), client.Tx.Commit)
+			recordOnce(t, begin, newJob(n, "a.b"), once.Tx.Commit)
 			exec(t, db, fmt.Sprintf("UPDATE ojs_processed_jobs SET processed_at = %d WHERE job_id = '%s'", 1000*n, newJob(n, "").ID))
 		}
 		for _, tt := range []struct{ before, want, left int64 }{{0, 0, 5}, {2000, 2, 3}, {2001, 1, 2}, {2001, 0, 2}} {
-			n, err := client.PruneOnce(t.Context(), db, time.UnixMilli(tt.before))
+			n, err := once.Prune(t.Context(), db, time.UnixMilli(tt.before))
 			if left := number(t, db, "SELECT COUNT(*) FROM ojs_processed_jobs"); err != nil || n != tt.want || left != tt.left {
 				t.Errorf("before %d: removed %d, left %d, %v, want %d, %d", tt.before, n, left, err, tt.want, tt.left)
 			}
 		}
-		if once(t, begin, newJob(4, "a.b"), client.Tx.Rollback) {
+		if recordOnce(t, begin, newJob(4, "a.b"), once.Tx.Rollback) {
 			t.Error("a record that is young enough was removed")
 		}
 		before := time.Now().UnixMilli()
-		once(t, begin, newJob(9, "a.b"), client.Tx.Commit)
+		recordOnce(t, begin, newJob(9, "a.b"), once.Tx.Commit)
 		if at := number(t, db, "SELECT MAX(processed_at) FROM ojs_processed_jobs"); at < before || at > time.Now().UnixMilli() {
 			t.Errorf("processed at %d, which is not now", at)
 		}
@@ -312,30 +313,30 @@ func TestPruneOnce(t *testing.T) {
 }
 
 // Every worker may make the table when it starts.
-func TestCreateOnceByMany(t *testing.T) {
+func TestCreateByMany(t *testing.T) {
 	t.Parallel()
-	onEachDatabase(t, func(t *testing.T, db *sql.DB, begin func(context.Context) (client.Tx, error)) {
+	onEachDatabase(t, func(t *testing.T, db *sql.DB, begin func(context.Context) (once.Tx, error)) {
 		var wg sync.WaitGroup
 		for range 8 {
 			wg.Go(func() {
-				if err := client.CreateOnce(t.Context(), db); err != nil {
+				if err := once.Create(t.Context(), db); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		wg.Wait()
-		if !once(t, begin, newJob(1, "a.b"), client.Tx.Commit) {
+		if !recordOnce(t, begin, newJob(1, "a.b"), once.Tx.Commit) {
 			t.Error("not first in a new table")
 		}
-		if err := client.CreateOnce(t.Context(), db); err != nil || once(t, begin, newJob(1, "a.b"), client.Tx.Commit) {
-			t.Errorf("a second CreateOnce forgot the records, or failed: %v", err)
+		if err := once.Create(t.Context(), db); err != nil || recordOnce(t, begin, newJob(1, "a.b"), once.Tx.Commit) {
+			t.Errorf("a second Create forgot the records, or failed: %v", err)
 		}
 	})
 }
 
 // On MySQL the table must know transactions whatever the default engine is, and
 // pruning must not look at, and so lock, other rows.
-func TestOnceTableOnMySQL(t *testing.T) {
+func TestTableOnMySQL(t *testing.T) {
 	t.Parallel()
 	db := openMySQL(t)
 	prepare(t, db)
@@ -348,4 +349,9 @@ func TestOnceTableOnMySQL(t *testing.T) {
 			t.Errorf("no %s in %s", want, made)
 		}
 	}
+}
+
+// newJob is a job with a number as its id.
+func newJob(n int, jobType string) *job.Job {
+	return &job.Job{Envelope: job.Envelope{ID: job.ID(fmt.Sprintf("019539a4-b68c-7def-8000-%012d", n)), Type: jobType, Args: json.RawMessage("[]")}}
 }

@@ -1,4 +1,4 @@
-package client_test
+package once_test
 
 import (
 	"context"
@@ -13,10 +13,11 @@ import (
 
 	"github.com/outrider-jobs/outrider/client"
 	"github.com/outrider-jobs/outrider/job"
+	"github.com/outrider-jobs/outrider/once"
 )
 
 // A payment is booked once, however often its job is delivered.
-func ExampleOnce() {
+func ExampleRecord() {
 	ctx := context.Background()
 	db, clean := openBank(ctx)
 	defer clean()
@@ -31,7 +32,7 @@ func ExampleOnce() {
 			return err
 		}
 		defer tx.Rollback() // after Commit it does nothing
-		first, err := client.Once(ctx, tx, j)
+		first, err := once.Record(ctx, tx, j)
 		if err != nil {
 			return err
 		}
@@ -62,7 +63,7 @@ func ExampleOnce() {
 	// balance 100
 }
 
-// openBank makes the app's own database, with the table of Once in it.
+// openBank makes the app's own database, with the table of Record in it.
 func openBank(ctx context.Context) (db *sql.DB, clean func()) {
 	dir, err := os.MkdirTemp("", "bank")
 	if err != nil {
@@ -72,7 +73,7 @@ func openBank(ctx context.Context) (db *sql.DB, clean func()) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := client.CreateOnce(ctx, db); err != nil {
+	if err := once.Create(ctx, db); err != nil {
 		log.Fatal(err)
 	}
 	if _, err := db.ExecContext(ctx, `CREATE TABLE account AS SELECT 0 AS balance`); err != nil {
