@@ -27,7 +27,7 @@ func (c *Client) Jobs(ctx context.Context, f job.Filter) (job.Page, error) {
 			return job.Page{}, err
 		}
 		if all.Jobs == nil {
-			all.Total = page.Total
+			all.Total, all.AtLeast = page.Total, page.AtLeast
 		}
 		all.Jobs, all.Next = append(all.Jobs, page.Jobs...), page.Next
 		if page.Next == "" || len(page.Jobs) == 0 || len(all.Jobs) >= want {

@@ -12,8 +12,14 @@ import (
 
 // pages appends the pagination object and the total of a list (contract §1.7).
 func pages(b []byte, p Paging, total int64, more bool, next string) []byte {
+	return countedPages(b, p, total, false, more, next)
+}
+
+// countedPages is pages for a list whose count may have stopped, as
+// total_at_least then says.
+func countedPages(b []byte, p Paging, total int64, atLeast, more bool, next string) []byte {
 	b = append(key(b, "pagination"), '{')
-	b = num(b, "total", total)
+	b = counted(b, total, atLeast)
 	b = num(b, "limit", int64(p.Limit))
 	b = num(b, "offset", int64(p.Offset))
 	b = num(b, "page", int64(p.Offset/p.Limit+1))
@@ -22,7 +28,14 @@ func pages(b []byte, p Paging, total int64, more bool, next string) []byte {
 	if more && next != "" {
 		b = str(b, "next_cursor", next)
 	}
-	return num(append(b, '}'), "total", total)
+	return counted(append(b, '}'), total, atLeast)
+}
+
+func counted(b []byte, total int64, atLeast bool) []byte {
+	if b = num(b, "total", total); atLeast {
+		b = flag(b, "total_at_least", true)
+	}
+	return b
 }
 
 // AppendJobs appends a page of jobs (contract §3.3), or of dead letters, which
@@ -45,7 +58,7 @@ func AppendJobs(dst []byte, page job.Page, p Paging, dead bool) []byte {
 		b = again(b, "items", from, len(b))
 	}
 	more := page.Next != "" || int64(p.Offset+len(page.Jobs)) < page.Total && p.Cursor == ""
-	return append(pages(b, p, page.Total, more, page.Next), '}')
+	return append(countedPages(b, p, page.Total, page.AtLeast, more, page.Next), '}')
 }
 
 // AppendDeadStats appends the counters of the dead letters (contract §3.14).
@@ -72,7 +85,7 @@ func counts(b []byte, name string, m map[string]int64) []byte {
 
 // AppendEvents appends a page of events, oldest first (contract §3.18). es may
 // hold more than the page: that is how more is known. The log has no count, so
-// total is how far this page has looked, and one more if there is more.
+// total is how far this page has looked, and if there is more at least one more.
 func AppendEvents(dst []byte, es []job.Event, p Paging) []byte {
 	es = es[min(p.Offset, len(es)):]
 	more := p.Cut || len(es) > p.Limit || len(es) == p.Limit && p.Offset+p.Limit == EventsMax
@@ -102,7 +115,7 @@ func AppendEvents(dst []byte, es []job.Event, p Paging) []byte {
 	if more {
 		total++
 	}
-	return append(pages(b, p, total, more, cursor), '}')
+	return append(countedPages(b, p, total, more, more, cursor), '}')
 }
 
 // aliasOf is the other name of an event that asyncmq-deduplication.md spells

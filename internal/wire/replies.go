@@ -93,9 +93,10 @@ func ReadJobs(body []byte) ([]*job.Job, error) {
 
 // pagination is what every list says of itself (contract §1.7).
 type pagination struct {
-	Total int64  `json:"total"`
-	More  bool   `json:"has_more"`
-	Next  string `json:"next_cursor"`
+	Total   int64  `json:"total"`
+	AtLeast bool   `json:"total_at_least"`
+	More    bool   `json:"has_more"`
+	Next    string `json:"next_cursor"`
 }
 
 // ReadPage reads a list of jobs, or of dead letters (contract §3.3, §3.14).
@@ -119,7 +120,7 @@ func ReadPage(body []byte, dead bool) (job.Page, error) {
 	for _, j := range jobs {
 		j.Dead = j.Dead || dead
 	}
-	return job.Page{Jobs: jobs, Total: r.Pages.Total, Next: r.Pages.Next}, nil
+	return job.Page{Jobs: jobs, Total: r.Pages.Total, AtLeast: r.Pages.AtLeast, Next: r.Pages.Next}, nil
 }
 
 // withoutTotal takes total_attempts off a dead letter: the list adds it at the

@@ -99,9 +99,9 @@ func TestReadPage(t *testing.T) {
 	none.Extra, none.Result, none.Dead = nil, nil, true
 	mine.Dead = true
 	for _, dead := range []bool{true, false} {
-		page := job.Page{Jobs: []*job.Job{mine, none}, Total: 9, Next: "n"}
+		page := job.Page{Jobs: []*job.Job{mine, none}, Total: 9, AtLeast: dead, Next: "n"}
 		got, err := ReadPage(AppendJobs(nil, page, Paging{Limit: 2}, dead), dead)
-		if err != nil || got.Total != 9 || got.Next != "n" || len(got.Jobs) != 2 {
+		if err != nil || got.Total != 9 || got.AtLeast != dead || got.Next != "n" || len(got.Jobs) != 2 {
 			t.Fatalf("got %+v, %v", got, err)
 		}
 		for i, want := range page.Jobs {
