@@ -20,20 +20,20 @@ var mayImport = map[string][]string{
 	".":                    {},
 	"job":                  {"internal/wording", "internal/rawjson"},
 	"job/storetest":        {"job"},
-	"job/servicetest":      {"job"},
+	"job/servicetest":      {"job", "internal/rawjson"},
 	"sqlitestore":          {".", "job", "internal/rawjson"},
-	"outbox":               {"job"},
+	"outbox":               {"job", "internal/rawjson"},
 	"adapters/sqlite":      {"job", "outbox"},
 	"adapters/postgres":    {"job", "outbox"},
 	"adapters/mysql":       {"job", "outbox"},
 	"adapters/pgx":         {"job", "outbox"},
 	"adapters/gorm":        {"job", "outbox"},
-	"adapters/nethttp":     {"job"},
+	"adapters/nethttp":     {"job", "internal/rawjson"},
 	"adapters/echo":        {"job", "adapters/nethttp"}, // the rules of headers stand once
 	"cronsched":            {"job", "internal/wording"},
 	"sidecar":              {"job", "cronsched"},
 	"sidecar/httpapi":      {"job", "internal/wire"},
-	"internal/wire":        {"job", "internal/wording"},
+	"internal/wire":        {"job", "internal/wording", "internal/rawjson"},
 	"internal/rawjson":     {},
 	"internal/wording":     {},
 	"internal/logsink":     {},
@@ -44,7 +44,7 @@ var mayImport = map[string][]string{
 	"examples/go-once":     public,
 	"examples/go-postgres": public,
 	"examples/go-sqlite":   public,
-	"cmd/outrider":         append([]string{"internal/wording", "internal/logsink"}, public...),
+	"cmd/outrider":         append([]string{"internal/wording", "internal/logsink", "internal/rawjson"}, public...),
 }
 
 // public is what anybody may import.

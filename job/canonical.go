@@ -34,7 +34,7 @@ func canonicalJSON(raw []byte) ([]byte, error) {
 		return nil, Errorf(Malformed, "the JSON is not valid")
 	}
 	t := tidier{raw: raw, out: make([]byte, 0, len(raw)+len(raw)/8)}
-	t.value(skipSpace(raw, 0))
+	t.value(rawjson.SkipSpace(raw, 0))
 	out, err := jcs.Transform(t.rest())
 	if err != nil {
 		return nil, Errorf(Internal, "canonicalize JSON: %w", err)
@@ -70,7 +70,7 @@ func (t *tidier) value(i int) int {
 	case '[':
 		return t.array(i)
 	}
-	end := skipValue(t.raw, i)
+	end := rawjson.SkipValue(t.raw, i)
 	v := t.raw[i:end]
 	if v[0] == '"' {
 		t.text(v)
@@ -86,7 +86,7 @@ func (t *tidier) value(i int) int {
 
 func (t *tidier) array(i int) int {
 	t.out = append(t.out, '[')
-	for i = skipSpace(t.raw, i+1); t.raw[i] != ']'; {
+	for i = rawjson.SkipSpace(t.raw, i+1); t.raw[i] != ']'; {
 		i = t.comma(t.value(i))
 	}
 	t.out = append(t.out, ']')
@@ -96,12 +96,12 @@ func (t *tidier) array(i int) int {
 func (t *tidier) object(i int) int {
 	t.out = append(t.out, '{')
 	seen := map[string]span{}
-	for i = skipSpace(t.raw, i+1); t.raw[i] != '}'; {
-		start, end := len(t.out), skipValue(t.raw, i)
+	for i = rawjson.SkipSpace(t.raw, i+1); t.raw[i] != '}'; {
+		start, end := len(t.out), rawjson.SkipValue(t.raw, i)
 		t.text(t.raw[i:end])
 		name := string(t.out[start:])
 		t.out = append(t.out, ':')
-		i = t.comma(t.value(skipSpace(t.raw, skipSpace(t.raw, end)+1)))
+		i = t.comma(t.value(rawjson.SkipSpace(t.raw, rawjson.SkipSpace(t.raw, end)+1)))
 		if old, ok := seen[name]; ok {
 			t.drop = append(t.drop, old) // with its comma: it is not the last
 		}
@@ -114,11 +114,11 @@ func (t *tidier) object(i int) int {
 // comma copies the comma behind a value, if there is one, and returns the index
 // of what comes next.
 func (t *tidier) comma(i int) int {
-	if i = skipSpace(t.raw, i); t.raw[i] != ',' {
+	if i = rawjson.SkipSpace(t.raw, i); t.raw[i] != ',' {
 		return i
 	}
 	t.out = append(t.out, ',')
-	return skipSpace(t.raw, i+1)
+	return rawjson.SkipSpace(t.raw, i+1)
 }
 
 // text writes a JSON string in NFC, with those escapes only that it needs.
@@ -133,7 +133,7 @@ func (t *tidier) text(v []byte) {
 		t.out = append(t.out, '"')
 		return
 	}
-	s, _ := unquote(v) // it is valid JSON
+	s := rawjson.Unquote(v) // it is valid JSON
 	s = norm.NFC.String(s)
 	t.out = append(t.out, '"')
 	if strings.HasPrefix(s, "\x00") {
@@ -192,7 +192,7 @@ func unmark(text []byte) []byte {
 			out, text = append(out, text[:i+1]...), body
 		case body[0] == 's':
 			out = append(append(out, text[:i]...), '"')
-			end := skipValue(text, i)
+			end := rawjson.SkipValue(text, i)
 			for in := text[i+1+len(mark)+1 : end-1]; len(in) > 0; in = in[1:] {
 				if in[0] == '\\' {
 					in = in[1:]

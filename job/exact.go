@@ -7,6 +7,8 @@ import (
 	"unicode/utf16"
 
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
 // What RFC 8785 would merge, or refuse, is kept apart here: two jobs with other
@@ -118,7 +120,7 @@ func appendHalves(dst, v []byte) []byte {
 
 // appendCanonical writes a part of a JSON string that holds no half of a pair.
 func appendCanonical(dst, v []byte) []byte {
-	s, _ := unquote(append(append([]byte{'"'}, v...), '"')) // it is valid JSON
+	s := rawjson.Unquote(append(append([]byte{'"'}, v...), '"')) // it is valid JSON
 	for _, c := range []byte(norm.NFC.String(s)) {
 		if short := bytes.IndexByte([]byte("\b\t\n\f\r"), c); short >= 0 {
 			dst = append(dst, '\\', "btnfr"[short])

@@ -9,37 +9,39 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
 // Canonical is the text that the fingerprint of e is over: the RFC 8785 form of
 // the dimensions (ojs-unique-jobs.md §4.1, contract §4.10). e must be valid. The
 // error is Invalid when args does not hold what ArgsKeys names.
 func (p UniquePolicy) Canonical(e *Envelope) ([]byte, error) {
-	o := newObject(make([]byte, 0, 256))
-	o.str("type", e.Type)
+	o := rawjson.Object(make([]byte, 0, 256))
+	o.Str("type", e.Type)
 	if p.Key != "" {
-		o.str("key", p.Key)
-		return canonicalJSON(o.close())
+		o.Str("key", p.Key)
+		return canonicalJSON(o.Close())
 	}
 	if slices.Contains(p.Keys, "queue") {
 		queue := e.Queue
 		if queue == "" {
 			queue = DefaultQueue
 		}
-		o.str("queue", queue)
+		o.Str("queue", queue)
 	}
 	if slices.Contains(p.Keys, "args") {
 		args, err := p.args(e.Args)
 		if err != nil {
 			return nil, err
 		}
-		o.raw("args", args)
+		o.Raw("args", args)
 	}
 	if slices.Contains(p.Keys, "meta") {
 		values, _ := pick(e.Meta, p.MetaKeys)
-		o.raw("meta", chosen(p.MetaKeys, values))
+		o.Raw("meta", chosen(p.MetaKeys, values))
 	}
-	return canonicalJSON(o.close())
+	return canonicalJSON(o.Close())
 }
 
 // args is the part of args that counts: all of it, or the named members of the
@@ -53,12 +55,12 @@ func (p UniquePolicy) args(args json.RawMessage) (json.RawMessage, error) {
 	}
 	var first json.RawMessage
 	if len(args) > 1 {
-		if i := skipSpace(args, 1); args[i] != ']' {
-			first = args[i:skipValue(args, i)]
+		if i := rawjson.SkipSpace(args, 1); args[i] != ']' {
+			first = args[i:rawjson.SkipValue(args, i)]
 		}
 	}
 	if !p.Lenient && (first == nil || first[0] != '{') {
-		return nil, invalid(Invalid, "unique.args_keys", "needs args to begin with an object that holds the names, got %s", kindOfJSON(first))
+		return nil, invalid(Invalid, "unique.args_keys", "needs args to begin with an object that holds the names, got %s", rawjson.Kind(first))
 	}
 	values, found := pick(first, p.ArgsKeys)
 	if p.Lenient && found == 0 {
@@ -78,12 +80,12 @@ func pick(obj json.RawMessage, names []string) (values []json.RawMessage, found 
 	if len(obj) == 0 || obj[0] != '{' {
 		return values, 0
 	}
-	for i := skipSpace(obj, 1); obj[i] != '}'; {
-		end := skipValue(obj, i)
+	for i := rawjson.SkipSpace(obj, 1); obj[i] != '}'; {
+		end := rawjson.SkipValue(obj, i)
 		quoted := obj[i:end]
-		name, _ := unquote(quoted) // it is valid JSON
-		i = skipSpace(obj, skipSpace(obj, end)+1)
-		end = skipValue(obj, i)
+		name := rawjson.Unquote(quoted) // it is valid JSON
+		i = rawjson.SkipSpace(obj, rawjson.SkipSpace(obj, end)+1)
+		end = rawjson.SkipValue(obj, i)
 		half := strings.ContainsRune(name, utf8.RuneError) && halved(quoted) // no list can name it
 		if n, ok := slices.BinarySearch(names, norm.NFC.String(name)); ok && !half {
 			if values[n] == nil {
@@ -91,8 +93,8 @@ func pick(obj json.RawMessage, names []string) (values []json.RawMessage, found 
 			}
 			values[n] = obj[i:end]
 		}
-		if i = skipSpace(obj, end); obj[i] == ',' {
-			i = skipSpace(obj, i+1)
+		if i = rawjson.SkipSpace(obj, end); obj[i] == ',' {
+			i = rawjson.SkipSpace(obj, i+1)
 		}
 	}
 	return values, found
@@ -100,13 +102,13 @@ func pick(obj json.RawMessage, names []string) (values []json.RawMessage, found 
 
 // chosen is the object of the values that were found.
 func chosen(names []string, values []json.RawMessage) json.RawMessage {
-	o := newObject(nil)
+	o := rawjson.Object(nil)
 	for i, v := range values {
 		if v != nil {
-			o.quoted(names[i], v)
+			o.Quoted(names[i], v)
 		}
 	}
-	return o.close()
+	return o.Close()
 }
 
 // Fingerprint is the lower-case hexadecimal SHA-256 of a canonical text

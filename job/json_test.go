@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
 // The hand-written form of an instant is the one that the format says.
@@ -13,7 +15,7 @@ func TestAppendTimeIsTimeFormat(t *testing.T) {
 	zone := time.FixedZone("", -7*3600)
 	for ms := int64(-62135596800000); ms < 253402300800000; ms += 86_399_999_777 {
 		at := time.UnixMilli(ms).In(zone)
-		if got, want := string(appendTime(nil, at)), at.UTC().Format(TimeFormat); got != want {
+		if got, want := string(rawjson.AppendTime(nil, at)), at.UTC().Format(rawjson.TimeFormat); got != want {
 			t.Fatalf("%d: got %s, want %s", ms, got, want)
 		}
 	}

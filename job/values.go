@@ -9,14 +9,16 @@ import (
 	"time"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
 // text is a JSON string's value.
 func text(v json.RawMessage, field string) (string, error) {
 	if v[0] != '"' {
-		return "", invalid(Invalid, field, "must be a string, got %s", kindOfJSON(v))
+		return "", invalid(Invalid, field, "must be a string, got %s", rawjson.Kind(v))
 	}
-	return unquote(v)
+	return names.Unquote(v), nil
 }
 
 // whole is text that must not hold half of a surrogate pair: decoding makes
@@ -103,7 +105,7 @@ func seconds(v json.RawMessage, field string) (time.Duration, error) {
 // shown is a value as an error message quotes it.
 func shown(v json.RawMessage) string {
 	if len(v) > 60 {
-		return kindOfJSON(v)
+		return rawjson.Kind(v)
 	}
 	return string(v)
 }

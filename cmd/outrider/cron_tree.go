@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/outrider-jobs/outrider/job"
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
 // leaf is a value of a file, with its line. Values may be shared, as aliases share them.
@@ -91,7 +91,7 @@ func (l *leaf) json(dst []byte, left *int) ([]byte, error) {
 			dst = append(dst, ',')
 		}
 		*left -= len(m.name)
-		dst = append(job.AppendString(dst, m.name), ':')
+		dst = append(rawjson.AppendString(dst, m.name), ':')
 		if dst, err = m.json(dst, left); err != nil {
 			return dst, err
 		}

@@ -16,8 +16,8 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/internal/wording"
-	"github.com/outrider-jobs/outrider/job"
 )
 
 // yamlReader turns YAML into values of JSON. It knows the anchors that it has
@@ -244,5 +244,5 @@ func integer(n ast.Node, text string) (*leaf, error) {
 
 // textLeaf is a text.
 func textLeaf(line int, s string) *leaf {
-	return &leaf{line: line, kind: 's', raw: job.AppendString(nil, s)}
+	return &leaf{line: line, kind: 's', raw: rawjson.AppendString(nil, s)}
 }

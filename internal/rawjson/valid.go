@@ -1,4 +1,3 @@
-// Package rawjson looks at JSON text without decoding it.
 package rawjson
 
 // deepest is how deep the JSON may be nested that encoding/json reads.
@@ -18,7 +17,7 @@ func Valid(raw []byte) (depth int, ok bool) {
 	i := 0
 	for {
 		// A value begins here.
-		if i = skip(raw, i); i == len(raw) {
+		if i = SkipSpace(raw, i); i == len(raw) {
 			return depth, false
 		}
 		switch c := raw[i]; c {
@@ -35,7 +34,7 @@ func Valid(raw []byte) (depth int, ok bool) {
 			if c == '{' {
 				kinds[word] |= bit
 			}
-			if i = skip(raw, i+1); i == len(raw) {
+			if i = SkipSpace(raw, i+1); i == len(raw) {
 				return depth, false
 			}
 			if raw[i] == c+2 { // '}' and ']' come two behind '{' and '['
@@ -63,7 +62,7 @@ func Valid(raw []byte) (depth int, ok bool) {
 		}
 		// A value has ended, or one that is empty is about to.
 		for {
-			i = skip(raw, i)
+			i = SkipSpace(raw, i)
 			if level == 0 {
 				return depth, i == len(raw)
 			}
@@ -75,7 +74,7 @@ func Valid(raw []byte) (depth int, ok bool) {
 			i++
 			if c == ',' {
 				if object {
-					if i = name(raw, skip(raw, i)); i < 0 {
+					if i = name(raw, SkipSpace(raw, i)); i < 0 {
 						return depth, false
 					}
 				}
@@ -101,14 +100,6 @@ var space, plain = func() (space, plain [256]bool) {
 	return space, plain
 }()
 
-// skip is where the white space at raw[i:] has ended.
-func skip(raw []byte, i int) int {
-	for i < len(raw) && space[raw[i]] {
-		i++
-	}
-	return i
-}
-
 // name is where the value of the member begins whose name is at raw[i:], behind the
 // colon; negative if there is none.
 func name(raw []byte, i int) int {
@@ -118,7 +109,7 @@ func name(raw []byte, i int) int {
 	if i = str(raw, i); i < 0 {
 		return -1
 	}
-	if i = skip(raw, i); i == len(raw) || raw[i] != ':' {
+	if i = SkipSpace(raw, i); i == len(raw) || raw[i] != ':' {
 		return -1
 	}
 	return i + 1

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -110,7 +111,9 @@ func TestPolicyIsReadBack(t *testing.T) {
 		if err != nil {
 			t.Skip("not a policy") // this draw, not the test
 		}
-		shown := appendPolicy(nil, want)
+		b := rawjson.Object(nil)
+		appendPolicy(&b, want)
+		shown := b.Close()
 		got, err := job.ParseUnique(shown, false)
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Fatalf("%s is shown as %s: got %+v, %v, want %+v", text, shown, got, err, want)

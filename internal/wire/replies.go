@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -245,7 +246,7 @@ func readEventData(e *job.Event, raw json.RawMessage) error {
 	if raw == nil {
 		return nil
 	}
-	b := append(make([]byte, 0, len(raw)), '{')
+	b := rawjson.Object(make([]byte, 0, len(raw)))
 	err := job.Members(raw, func(name string, v json.RawMessage) (err error) {
 		var s string
 		switch name {
@@ -257,15 +258,12 @@ func readEventData(e *job.Event, raw json.RawMessage) error {
 		case "queue":
 			e.Queue, err = text(v, name)
 		default:
-			if len(b) > 1 {
-				b = append(b, ',')
-			}
-			b = append(append(job.AppendString(b, name), ':'), v...)
+			b.Quoted(name, v)
 		}
 		return err
 	})
 	if len(b) > 1 {
-		e.Data = append(b, '}')
+		e.Data = b.Close()
 	}
 	return err
 }
