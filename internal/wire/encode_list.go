@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"sort"
 	"strconv"
 	"time"
 
@@ -44,6 +45,21 @@ func (l listed) count(b *rawjson.Writer) {
 func page[T any](all []T, p Paging) []T {
 	all = all[min(p.Offset, len(all)):]
 	return all[:min(p.Limit, len(all))]
+}
+
+// byName is page for a list in the order of its names, and what the list says of
+// itself: a cursor is the name with which the page before ended.
+func byName[T any](all []T, p Paging, name func(T) string) ([]T, listed) {
+	from := 0
+	if p.Cursor != "" {
+		from = sort.Search(len(all), func(i int) bool { return name(all[i]) > p.Cursor })
+	}
+	shown := page(all[from:], p)
+	l := listed{total: int64(len(all)), more: from+p.Offset+len(shown) < len(all)}
+	if l.more = l.more && len(shown) > 0; l.more {
+		l.next = name(shown[len(shown)-1])
+	}
+	return shown, l
 }
 
 // items writes the list that begins at from, and ends b, a second time where it is asked for.
@@ -152,11 +168,10 @@ func status(q job.Queue) string {
 
 // AppendQueues appends a page of all queues (contract §3.13).
 func AppendQueues(dst []byte, qs []job.Queue, p Paging) []byte {
-	total := len(qs)
-	qs = page(qs, p)
+	qs, l := byName(qs, p, func(q job.Queue) string { return q.Name })
 	b := rawjson.Object(dst)
 	items(&b, p, objects(&b, "queues", qs, appendQueue))
-	pages(&b, p, listed{total: int64(total), more: p.Offset+len(qs) < total})
+	pages(&b, p, l)
 	return b.Close()
 }
 

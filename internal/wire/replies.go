@@ -100,6 +100,15 @@ type pagination struct {
 	Next    string `json:"next_cursor"`
 }
 
+// Rest is what comes behind a page: whether there is more, and the cursor with
+// which that begins, empty from a server that knows none for the list.
+type Rest struct {
+	More bool
+	Next string
+}
+
+func (p pagination) rest() Rest { return Rest{p.More, p.Next} }
+
 // ReadPage reads a list of jobs, or of dead letters (contract §3.3, §3.14).
 func ReadPage(body []byte, dead bool) (job.Page, error) {
 	var r struct {
@@ -185,19 +194,19 @@ func ReadQueue(body []byte) (job.Queue, error) {
 	return r.Queue.queue(), err
 }
 
-// ReadQueues reads a page of queues, and says whether there are more.
-func ReadQueues(body []byte) (qs []job.Queue, more bool, err error) {
+// ReadQueues reads a page of queues, and what comes behind it.
+func ReadQueues(body []byte) (qs []job.Queue, rest Rest, err error) {
 	var r struct {
 		Queues []queueObject `json:"queues"`
 		Pages  pagination    `json:"pagination"`
 	}
 	if err := read(body, &r); err != nil {
-		return nil, false, err
+		return nil, rest, err
 	}
 	for _, o := range r.Queues {
 		qs = append(qs, o.queue())
 	}
-	return qs, r.Pages.More, nil
+	return qs, r.Pages.rest(), nil
 }
 
 // ReadDeadStats reads the counters of the dead letters (contract §3.14).
