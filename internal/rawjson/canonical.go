@@ -1,15 +1,15 @@
-package job
+package rawjson
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/gowebpki/jcs"
 	"golang.org/x/text/unicode/norm"
-
-	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
 // The canonical form is RFC 8785 (ojs-unique-jobs.md §4.1) with the additions of
@@ -27,17 +27,17 @@ import (
 // with half a pair come in an order of their own: before all but "" and those that
 // begin with U+0000.
 
-// canonicalJSON is the canonical form of one JSON value. An error means that raw
-// is not JSON. It takes time linear in the size of raw, but for the sorting.
-func canonicalJSON(raw []byte) ([]byte, error) {
-	if _, ok := rawjson.Valid(raw); !ok || !utf8.Valid(raw) {
-		return nil, Errorf(Malformed, "the JSON is not valid")
+// Canonical is the canonical form of one JSON value. An error means that raw is not
+// JSON. It takes time linear in the size of raw, but for the sorting.
+func Canonical(raw []byte) ([]byte, error) {
+	if _, ok := Valid(raw); !ok || !utf8.Valid(raw) {
+		return nil, errors.New("the JSON is not valid")
 	}
 	t := tidier{raw: raw, out: make([]byte, 0, len(raw)+len(raw)/8)}
-	t.value(rawjson.SkipSpace(raw, 0))
+	t.value(skipSpace(raw, 0))
 	out, err := jcs.Transform(t.rest())
 	if err != nil {
-		return nil, Errorf(Internal, "canonicalize JSON: %w", err)
+		return nil, fmt.Errorf("canonicalize JSON: %w", err)
 	}
 	if t.marked {
 		out = unmark(out)
@@ -70,7 +70,7 @@ func (t *tidier) value(i int) int {
 	case '[':
 		return t.array(i)
 	}
-	end := rawjson.SkipValue(t.raw, i)
+	end := skipValue(t.raw, i)
 	v := t.raw[i:end]
 	if v[0] == '"' {
 		t.text(v)
@@ -86,7 +86,7 @@ func (t *tidier) value(i int) int {
 
 func (t *tidier) array(i int) int {
 	t.out = append(t.out, '[')
-	for i = rawjson.SkipSpace(t.raw, i+1); t.raw[i] != ']'; {
+	for i = skipSpace(t.raw, i+1); t.raw[i] != ']'; {
 		i = t.comma(t.value(i))
 	}
 	t.out = append(t.out, ']')
@@ -96,12 +96,12 @@ func (t *tidier) array(i int) int {
 func (t *tidier) object(i int) int {
 	t.out = append(t.out, '{')
 	seen := map[string]span{}
-	for i = rawjson.SkipSpace(t.raw, i+1); t.raw[i] != '}'; {
-		start, end := len(t.out), rawjson.SkipValue(t.raw, i)
+	for i = skipSpace(t.raw, i+1); t.raw[i] != '}'; {
+		start, end := len(t.out), skipValue(t.raw, i)
 		t.text(t.raw[i:end])
 		name := string(t.out[start:])
 		t.out = append(t.out, ':')
-		i = t.comma(t.value(rawjson.SkipSpace(t.raw, rawjson.SkipSpace(t.raw, end)+1)))
+		i = t.comma(t.value(skipSpace(t.raw, skipSpace(t.raw, end)+1)))
 		if old, ok := seen[name]; ok {
 			t.drop = append(t.drop, old) // with its comma: it is not the last
 		}
@@ -114,11 +114,11 @@ func (t *tidier) object(i int) int {
 // comma copies the comma behind a value, if there is one, and returns the index
 // of what comes next.
 func (t *tidier) comma(i int) int {
-	if i = rawjson.SkipSpace(t.raw, i); t.raw[i] != ',' {
+	if i = skipSpace(t.raw, i); t.raw[i] != ',' {
 		return i
 	}
 	t.out = append(t.out, ',')
-	return rawjson.SkipSpace(t.raw, i+1)
+	return skipSpace(t.raw, i+1)
 }
 
 // text writes a JSON string in NFC, with those escapes only that it needs.
@@ -127,13 +127,13 @@ func (t *tidier) text(v []byte) {
 		t.out = append(t.out, v...)
 		return
 	}
-	if halved(v) {
+	if Halved(v) {
 		t.marked = true
 		t.out = appendQuoted(append(append(t.out, '"'), mark+"s"...), appendHalves(nil, v))
 		t.out = append(t.out, '"')
 		return
 	}
-	s := rawjson.Unquote(v) // it is valid JSON
+	s := Unquote(v) // it is valid JSON
 	s = norm.NFC.String(s)
 	t.out = append(t.out, '"')
 	if strings.HasPrefix(s, "\x00") {
@@ -192,7 +192,7 @@ func unmark(text []byte) []byte {
 			out, text = append(out, text[:i+1]...), body
 		case body[0] == 's':
 			out = append(append(out, text[:i]...), '"')
-			end := rawjson.SkipValue(text, i)
+			end := skipValue(text, i)
 			for in := text[i+1+len(mark)+1 : end-1]; len(in) > 0; in = in[1:] {
 				if in[0] == '\\' {
 					in = in[1:]
