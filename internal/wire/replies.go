@@ -10,7 +10,7 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// What the client reads. An answer that is not what the contract says is
+// What the client reads. An answer that docs/contract.md does not allow is
 // Internal: neither the caller nor the request can help it.
 
 // unread is the error for an answer that cannot be read.
