@@ -90,7 +90,7 @@ func (s *Sidecar) keepCron(ctx context.Context, name string, wish func(old *job.
 }
 
 // readCron checks a schedule and fills its defaults.
-func (s *Sidecar) readCron(c *job.CronSpec, now time.Time) (cronsched.Spec, job.Envelope, error) {
+func (s *Sidecar) readCron(c *job.CronSpec, now time.Time) (cronsched.Spec, job.Checked, error) {
 	env, err := c.Validate()
 	if err != nil {
 		return cronsched.Spec{}, env, err
@@ -222,7 +222,7 @@ func (s *Sidecar) TriggerCron(ctx context.Context, name string) (*job.Job, error
 		return nil, err
 	}
 	now := s.now()
-	r := &run{env: c.Instance(env, s.o.NewID(), now, now)}
+	r := newRun(c, env, s.o.NewID(), now, now)
 	if err := s.allow(ctx, r); err != nil { // outside of the lock: it may take its time
 		return nil, err
 	}

@@ -65,7 +65,7 @@ func (s *Sidecar) prepare(ctx context.Context, e *entry, now time.Time) (turn, e
 	if e.id == "" || !e.at.Equal(t.Fire) {
 		e.id, e.at = s.o.NewID(), t.Fire
 	}
-	t.run = &run{env: e.cron.Instance(e.env, e.id, t.Fire, now)}
+	t.run = newRun(e.cron, e.env, e.id, t.Fire, now)
 	return t, s.allow(ctx, t.run)
 }
 
@@ -214,7 +214,7 @@ func (s *Sidecar) take(b *batch, t *turn, now time.Time) error {
 
 // result makes the job of a tick, or notes why there is none.
 func (s *Sidecar) result(b *batch, c *job.Cron, t *turn, now time.Time) error {
-	made := t.run.env.ID
+	made := t.run.env.ID()
 	if s.o.Ticks == nil || t.run.refused != nil {
 		if err := s.launch(b.tx, c, t.run, now, b.insert); err != nil {
 			return err

@@ -9,7 +9,7 @@ import (
 
 // run is a job on its way from a schedule into the store.
 type run struct {
-	env     job.Envelope
+	env     job.Checked
 	refused error // by a middleware, or a rule of jobs
 
 	job     *job.Job
@@ -20,16 +20,19 @@ type run struct {
 	skipped string     // the same as a reason of CronSkipped
 }
 
-// allow asks the rules and the middleware about a run. Only what says that
+// newRun is a run of a schedule, of which template is checked; see [job.Cron.Instance].
+func newRun(c *job.Cron, template job.Checked, id job.ID, at, now time.Time) *run {
+	env, err := c.Instance(template, id, at, now)
+	return &run{env: env, refused: err}
+}
+
+// allow asks the middleware about a run. Only what says that
 // nobody can tell now is an error; a refusal is noted.
 func (s *Sidecar) allow(ctx context.Context, r *run) error {
-	if r.env.Unique != nil || r.env.Deduplication != nil {
-		r.refused = r.env.Validate()
-	}
 	if r.refused == nil {
-		es := []job.Envelope{r.env}
-		r.refused = s.admit(ctx, es)
-		r.env = es[0]
+		cs := []job.Checked{r.env}
+		_, r.refused = s.admit(ctx, cs)
+		r.env = cs[0]
 	}
 	if job.KindOf(r.refused) == job.Unavailable {
 		return r.refused
@@ -57,12 +60,11 @@ func (s *Sidecar) launch(tx job.Tx, c *job.Cron, r *run, now time.Time, insert f
 			}
 		}
 	}
-	j := &job.Job{Envelope: env}
-	if err := j.Push(now); err != nil {
+	j, err := env.Push(now)
+	if err != nil {
 		return err
 	}
 	var receipt job.Receipt
-	var err error
 	if j.Keyed() {
 		receipt, err = s.insertKeyed(tx, j, now, taken, &r.changed)
 	} else {
@@ -92,7 +94,7 @@ func doubled(id job.ID) error {
 }
 
 // overlap is what the policy says while the job before has not ended.
-func (s *Sidecar) overlap(tx job.Tx, c *job.Cron, r *run, env *job.Envelope, previous *job.Job, now time.Time) error {
+func (s *Sidecar) overlap(tx job.Tx, c *job.Cron, r *run, env *job.Checked, previous *job.Job, now time.Time) error {
 	switch c.Overlap {
 	case job.OverlapCancel:
 		if err := previous.Cancel(now, "cron", "the next run of "+c.Name+" is due"); err != nil {
