@@ -16,6 +16,8 @@ type Job struct {
 	Envelope
 	Status
 	events []Event // what the verbs did and the store has not written yet
+	was    State   // before the first of them that moved it
+	moved  bool    // there was one
 	rules  *Rules  // what the server decides; see Under
 }
 
@@ -137,6 +139,6 @@ func (j *Job) Clone() *Job {
 		l := *j.Lost
 		c.Lost = &l
 	}
-	c.events, c.rules = nil, nil
+	c.events, c.was, c.moved, c.rules = nil, None, false, nil
 	return &c
 }
