@@ -2,83 +2,21 @@ package sqlite_test
 
 import (
 	"database/sql"
-	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
 	_ "modernc.org/sqlite"
 
 	"github.com/outrider-jobs/outrider/adapters/sqlite"
-	"github.com/outrider-jobs/outrider/job"
+	"github.com/outrider-jobs/outrider/internal/testdb"
 	"github.com/outrider-jobs/outrider/outbox"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files")
-
-// TestTheSQL is all of the dialect under another name, compared whole: no
-// statement may speak of ojs_outbox any more.
-func TestTheSQL(t *testing.T) {
-	d, err := sqlite.Dialect("shop_jobs")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b strings.Builder
-	v := reflect.ValueOf(d)
-	for i := range v.NumField() {
-		switch f := v.Field(i); f.Kind() {
-		case reflect.String:
-			fmt.Fprintf(&b, "== %s\n%s\n", v.Type().Field(i).Name, strings.TrimSpace(f.String()))
-		case reflect.Slice:
-			fmt.Fprintf(&b, "== %s\n%s\n", v.Type().Field(i).Name, strings.Join(f.Interface().([]string), "\n"))
-		}
-	}
-	got, file := b.String(), filepath.Join("testdata", "shop_jobs.sql")
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("the SQL has changed; see the diff of go test -update. got\n%s", got)
-	}
-	if strings.Contains(got, "ojs_outbox") {
-		t.Error("a statement keeps the default name")
-	}
-}
-
-func TestNames(t *testing.T) {
-	for _, name := range []string{"", "a", "_a1", "Jobs", strings.Repeat("a", 63)} {
-		if d, err := sqlite.Dialect(name); err != nil || name != "" && d.Table != name {
-			t.Errorf("%q: got table %q and %v", name, d.Table, err)
-		}
-	}
-	for _, name := range []string{"1a", "a b", "a;b", `a"`, "a.b", "ä", "sqlite_x", strings.Repeat("a", 64)} {
-		if _, err := sqlite.Dialect(name); job.KindOf(err) != job.Invalid || err == nil {
-			t.Errorf("%q: got %v, want Invalid", name, err)
-		}
-	}
-}
-
 func open(t *testing.T, path string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("sqlite", sqlite.DSN(path))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return db
+	return testdb.Open(t, "sqlite", sqlite.DSN(path))
 }
 
 func TestDSN(t *testing.T) {
