@@ -11,27 +11,37 @@ import (
 	"pgregory.net/rapid"
 )
 
+func parseEnvelope(raw []byte) (Envelope, error) {
+	c, err := ParseEnvelope(raw)
+	return c.e, err
+}
+
+func appendPush(e Envelope) []byte {
+	c := Checked{e: e}
+	return c.AppendPush(nil)
+}
+
 // What a body says is valid a second time, and stays as it is.
-func TestRecheckLeavesWhatIsValid(t *testing.T) {
+func TestCheckLeavesWhatIsValid(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		raw := body().Draw(t, "body")
-		e, err := ParseEnvelope([]byte(raw))
+		e, err := parseEnvelope([]byte(raw))
 		if err != nil {
 			t.Skip("no valid body") // this draw, not the test
 		}
-		before := e
-		if err := e.Recheck(); err != nil {
+		c, err := e.Check()
+		if err != nil {
 			t.Fatalf("%s: %v", raw, err)
 		}
-		if !reflect.DeepEqual(e, before) {
-			t.Errorf("%s:\ngot  %+v\nwant %+v", raw, e, before)
+		if !reflect.DeepEqual(c.e, e) {
+			t.Errorf("%s:\ngot  %+v\nwant %+v", raw, c.e, e)
 		}
 	})
 }
 
-// Validate trusts the raw JSON that it has read once; Recheck does not.
-func TestRecheckReadsAgain(t *testing.T) {
+// What was valid once is held to every rule again when it has been changed.
+func TestCheckReadsAll(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		change func(*Envelope)
@@ -47,32 +57,32 @@ func TestRecheckReadsAgain(t *testing.T) {
 		"a type":                 {func(e *Envelope) { e.Type = "No" }, Invalid, "type"},
 		"a retry policy":         {func(e *Envelope) { e.Retry = json.RawMessage(`{"max_attempts":-1}`) }, BadRetry, "retry.max_attempts"},
 	} {
-		e, err := ParseEnvelope([]byte(`{"type":"a.b","args":[1]}`))
+		e, err := parseEnvelope([]byte(`{"type":"a.b","args":[1]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
 		tt.change(&e)
 		var got *Error
-		if err := e.Recheck(); !errors.As(err, &got) || got.Kind != tt.kind || !strings.Contains(got.Message, tt.field) {
+		if _, err := e.Check(); !errors.As(err, &got) || got.Kind != tt.kind || !strings.Contains(got.Message, tt.field) {
 			t.Errorf("%s: got %v, %+v", name, err, got)
 		}
 	}
 }
 
-func TestRecheckFillsWhatWasTakenAway(t *testing.T) {
+func TestCheckFillsWhatWasTakenAway(t *testing.T) {
 	t.Parallel()
-	e, err := ParseEnvelope([]byte(`{"type":"a.b","args":[1],"queue":"mail","retry":{"max_attempts":7}}`))
+	e, err := parseEnvelope([]byte(`{"type":"a.b","args":[1],"queue":"mail","retry":{"max_attempts":7}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	e.Queue, e.Retry = "", json.RawMessage(`{"max_attempts":2}`)
-	if err := e.Recheck(); err != nil || e.Queue != DefaultQueue || e.MaxAttempts != 2 {
-		t.Errorf("got queue %q, %d attempts, %v", e.Queue, e.MaxAttempts, err)
+	if c, err := e.Check(); err != nil || c.e.Queue != DefaultQueue || c.e.MaxAttempts != 2 {
+		t.Errorf("got queue %q, %d attempts, %v", c.e.Queue, c.e.MaxAttempts, err)
 	}
 }
 
 // An answer must not show the client's spelling of a time that is no longer its.
-func TestRecheckDropsTheSpellingOfAnotherTime(t *testing.T) {
+func TestCheckDropsTheSpellingOfAnotherTime(t *testing.T) {
 	t.Parallel()
 	const raw = `{"type":"a.b","args":[],"x":1,"scheduled_at":"2026-03-15t09:30:00+01:00","expires_at":"2027-03-15T09:30:00.123456Z"}`
 	const both = `{"x":1,"scheduled_at":"2026-03-15t09:30:00+01:00","expires_at":"2027-03-15T09:30:00.123456Z"}`
@@ -87,13 +97,13 @@ func TestRecheckDropsTheSpellingOfAnotherTime(t *testing.T) {
 		"no end":        {func(e *Envelope) { e.ExpiresAt = time.Time{} }, `{"x":1,"scheduled_at":"2026-03-15t09:30:00+01:00"}`},
 		"a life":        {func(e *Envelope) { e.TTL = time.Hour }, `{"x":1,"scheduled_at":"2026-03-15t09:30:00+01:00"}`},
 	} {
-		e, err := ParseEnvelope([]byte(raw))
+		e, err := parseEnvelope([]byte(raw))
 		if err != nil {
 			t.Fatal(err)
 		}
 		tt.change(&e)
-		if err := e.Recheck(); err != nil || string(e.Extra) != tt.want {
-			t.Errorf("%s: got %s, %v, want %s", name, e.Extra, err, tt.want)
+		if c, err := e.Check(); err != nil || string(c.e.Extra) != tt.want {
+			t.Errorf("%s: got %s, %v, want %s", name, c.e.Extra, err, tt.want)
 		}
 	}
 }
