@@ -38,6 +38,7 @@ var mayImport = map[string][]string{
 	"internal/rawjson":     {},
 	"internal/wording":     {},
 	"internal/logsink":     {},
+	"internal/testdb":      {},
 	"client":               {"job", "internal/wire"},
 	"once":                 {"job"},
 	"examples":             {},

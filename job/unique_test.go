@@ -34,6 +34,8 @@ var badUnique = []string{
 	`{"states":[]}`, `{"states":["done"]}`, `{"states":["Active"]}`, `{"states":[""]}`, `{"states":["active","active"]}`, `{"states":"active"}`, `{"states":[1]}`, `{"states":{}}`,
 	`{"on_conflict":"skip"}`, `{"on_conflict":"Reject"}`, `{"on_conflict":""}`, `{"on_conflict":1}`, `{"on_conflict":["reject"]}`,
 	`{"onConflict":"reject"}`, `{"argsKeys":["a"]}`, `{"argz_keys":null}`, `{"ttl":1}`, `{"":1}`, `{"Keys":["type"]}`, `{"xkeys":1}`,
+	`{"keys":["args "]}`, `{"keys":["meta"],"meta_keys":"a"}`, `{"keys":["meta"],"meta_keys":[7]}`, `{"keys":["meta"],"meta_keys":["a","a"]}`,
+	`{"keys":["args"],"args_keys":"a"}`, `{"keys":["args"],"args_keys":[1]}`, `{"keys":["args"],"args_keys":["a","a"]}`,
 	`{"keys":["type"],"keys":["args"]}`, `{"x_a":1,"x_a":2}`, `{"` + strings.Repeat("n", 100) + `":1}`,
 }
 
@@ -47,6 +49,7 @@ var badDeduplication = []string{
 	`{"id":"a","ttl_ms":0}`, `{"id":"a","ttl_ms":-1}`, `{"id":"a","ttl_ms":1.5}`, `{"id":"a","ttl_ms":"1"}`, `{"id":"a","ttl_ms":3153600000001}`,
 	`{"id":"a","ttl":1,"ttl_ms":1000}`,
 	`{"id":"a","extend":1}`, `{"id":"a","extend":"true"}`, `{"id":"a","replace":"no"}`, `{"id":"a","replace":[]}`,
+	`{"ttl":10}`, `{"ID":"k"}`, `{"id":"k","replace":0}`,
 	`{"id":"a","Id":"b"}`, `{"id":"a","delay":1}`, `{"id":"a","id":"b"}`,
 }
 
@@ -86,6 +89,15 @@ func TestBadUniquePolicies(t *testing.T) {
 		{`[{"a":1}]`, `{"keys":["args"],"args_keys":["a","b"]}`},
 		{`[{"A":1}]`, `{"keys":["args"],"args_keys":["a"]}`},
 		{`[{"a":{"b":1}}]`, `{"keys":["args"],"args_keys":["a.b"]}`},
+		{`[{"a":{"b":1}}]`, `{"keys":["args"],"args_keys":["a/b"]}`},
+		{`[{"a":{"b":1}}]`, `{"keys":["args"],"args_keys":["b"]}`},
+		{`[{"b":1}]`, `{"keys":["args"],"args_keys":["a"]}`},
+		{`[{"a":1}]`, `{"keys":["args"],"args_keys":["a","A"]}`},
+		{`[{}]`, `{"keys":["args"],"args_keys":["a"]}`},
+		{`["a"]`, `{"keys":["args"],"args_keys":["a"]}`},
+		{`[["a"]]`, `{"keys":["args"],"args_keys":["a"]}`},
+		{`[null]`, `{"keys":["args"],"args_keys":["a"]}`},
+		{`[1]`, `{"keys":["args"],"args_keys":["0"]}`},
 	} {
 		_, err := canonical(t, Envelope{Type: "t", Args: json.RawMessage(tt.args)}, tt.policy)
 		told("args "+tt.args+" with", tt.policy, err)
