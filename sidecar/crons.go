@@ -2,7 +2,6 @@ package sidecar
 
 import (
 	"context"
-	"math"
 	"slices"
 	"time"
 
@@ -257,12 +256,11 @@ func (s *Sidecar) TriggerCron(ctx context.Context, name string) (*job.Job, error
 		return nil, err
 	}
 	s.crons.put(name, planned(c, spec, env, s.anchorOf(c)))
-	s.launched(r)
 	return r.job, nil
 }
 
-// loadCrons reads the schedules into the timetable, once. What runs still wait for is
-// looked at anew. The caller holds cronVerbs.
+// loadCrons reads the schedules into the timetable, once. The caller holds
+// cronVerbs.
 func (s *Sidecar) loadCrons(ctx context.Context) error {
 	if s.crons.loaded {
 		return nil
@@ -270,14 +268,6 @@ func (s *Sidecar) loadCrons(ctx context.Context) error {
 	now := s.now()
 	s.crons.reset()
 	all, err := view(ctx, s, func(tx job.ReadTx) ([]*job.Cron, error) { return tx.Crons() })
-	if err != nil {
-		return err
-	}
-	var waiting []*job.Job
-	err = s.update(ctx, func(t *turn) (err error) {
-		waiting, err = t.Due(job.Pending, job.Forever, math.MaxInt32)
-		return err
-	})
 	if err != nil {
 		return err
 	}
@@ -291,12 +281,6 @@ func (s *Sidecar) loadCrons(ctx context.Context) error {
 			c.NextRunAt = cronsched.Following(c, spec, s.anchorOf(c), c.SeenAt)
 		}
 		s.crons.put(c.Name, planned(c, spec, env, s.anchorOf(c)))
-	}
-	for _, j := range waiting {
-		if other := j.WaitsFor(); other != "" {
-			s.crons.wait(j.ID, other)
-			s.crons.end(other) // perhaps: the round looks
-		}
 	}
 	s.crons.rewound(now)
 	s.crons.loaded = true

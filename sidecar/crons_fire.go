@@ -166,9 +166,6 @@ func (s *Sidecar) storeTurns(ctx context.Context, turns []firing, now time.Time)
 func (s *Sidecar) took(turns []firing) {
 	for _, t := range turns {
 		t.e.became(t.stored)
-		if t.run != nil {
-			s.launched(t.run)
-		}
 	}
 }
 

@@ -56,7 +56,7 @@ func (x *cronPlay) next(t time.Time) time.Time {
 // restart reads the schedule from what is stored, as loadCrons does.
 func (x *cronPlay) restart() {
 	c := x.c.Clone()
-	x.p = &timetable{byName: map[string]*entry{}, waits: map[job.ID][]job.ID{}}
+	x.p = &timetable{byName: map[string]*entry{}}
 	if c.On() {
 		c.NextRunAt = cronsched.Following(c, x.spec, x.anchor(), c.SeenAt)
 		if !c.NextRunAt.Equal(x.c.NextRunAt) {

@@ -24,10 +24,8 @@ type timetable struct {
 	loaded bool
 	byName map[string]*entry
 	line   line
-	tried  time.Time           // the herd that was tried before its time
-	tries  int                 // how often
-	waits  map[job.ID][]job.ID // runs that wait for the end of another
-	ended  []job.ID            // of those waited for, which have ended
+	tried  time.Time // the herd that was tried before its time
+	tries  int       // how often
 }
 
 // entry is a schedule that fires. It is never changed but for the last three
@@ -157,9 +155,6 @@ func (p *timetable) rewound(now time.Time) (any bool) {
 func (p *timetable) soonest(now time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.ended) > 0 {
-		return now
-	}
 	if len(p.line) == 0 {
 		return time.Time{}
 	}
@@ -217,52 +212,14 @@ func (p *timetable) size(i int, at time.Time) int {
 func (p *timetable) none() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.byName) == 0 && len(p.waits) == 0
+	return len(p.byName) == 0
 }
 
 // reset forgets all that is in it.
 func (p *timetable) reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.byName, p.line, p.waits, p.ended = map[string]*entry{}, nil, map[job.ID][]job.ID{}, nil
-}
-
-// wait notes that a run waits for the end of another.
-func (p *timetable) wait(run, other job.ID) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.waits[other] = append(p.waits[other], run)
-}
-
-// end notes that a job has ended, and reports whether a run has waited for it.
-func (p *timetable) end(id job.ID) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.waits[id]) == 0 {
-		return false
-	}
-	p.ended = append(p.ended, id)
-	return true
-}
-
-// again gives back what freed has taken.
-func (p *timetable) again(runs []job.ID) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.waits[""] = append(p.waits[""], runs...)
-	p.ended = append(p.ended, "")
-}
-
-// freed takes the runs that waited for what has ended.
-func (p *timetable) freed() (runs []job.ID) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, id := range p.ended {
-		runs = append(runs, p.waits[id]...)
-		delete(p.waits, id)
-	}
-	p.ended = nil
-	return runs
+	p.byName, p.line = map[string]*entry{}, nil
 }
 
 // line is a heap of entries, the one that is due first in front; of one instant by name.

@@ -13,7 +13,6 @@ type run struct {
 	refused error // by a middleware, or a rule of jobs
 
 	job     *job.Job
-	waits   job.ID // the job whose end it waits for
 	met     error  // why there is no job
 	skipped string // the same as a reason of CronSkipped
 }
@@ -38,32 +37,38 @@ func (s *Sidecar) allow(ctx context.Context, r *run) error {
 // launch makes the job of a run in a transaction, if the overlap policy and the
 // keys let it, and notes it in c. insert stores a job without a key.
 func (s *Sidecar) launch(tx *turn, c *job.Cron, r *run, now time.Time, insert func(*job.Job) error) error {
-	r.job, r.met, r.skipped, r.waits = nil, r.refused, "", ""
+	r.job, r.met, r.skipped = nil, r.refused, ""
 	if r.met != nil {
 		r.skipped = job.SkippedRejected
 		return nil
 	}
-	env := r.env
+	j := &job.Job{Envelope: r.env}
+	var previous *job.Job
 	if c.LastJob != "" && c.Overlap != job.OverlapAllow {
-		previous, err := tx.Job(c.LastJob)
+		var err error
+		previous, err = tx.Job(c.LastJob)
 		if err != nil && job.KindOf(err) != job.NotFound {
 			return err
 		}
 		if err == nil && !previous.State.Terminal() {
-			if err := s.overlap(tx, c, r, &env, previous, now); err != nil || r.met != nil {
+			if err := s.overlap(tx, c, r, j, previous, now); err != nil || r.met != nil {
 				return err
 			}
 		}
 	}
-	j := &job.Job{Envelope: env}
 	if err := j.Push(now); err != nil {
 		return err
 	}
 	var receipt job.Receipt
 	var err error
-	if j.Keyed() {
-		receipt, err = s.insertKeyed(tx, j, now, taken)
-	} else {
+	switch {
+	case j.Keyed():
+		if receipt, err = s.insertKeyed(tx, j, now, taken); err == nil && j.After != "" && !receipt.Existing {
+			err = tx.overtaken(j, previous, now)
+		}
+	case j.After != "": // at once: what it waits for may end in this transaction
+		receipt.Job, err = j, tx.insert(j)
+	default:
 		receipt.Job, err = j, insert(j)
 	}
 	switch {
@@ -82,6 +87,24 @@ func (s *Sidecar) launch(tx *turn, c *job.Cron, r *run, now time.Time, insert fu
 	return nil
 }
 
+// overtaken lets a new run go where its own key has just ended the job that it was
+// to wait for; previous is that job as it was before.
+func (t *turn) overtaken(j, previous *job.Job, now time.Time) error {
+	if p, err := t.Job(previous.ID); err != nil || !p.State.Terminal() {
+		return err
+	}
+	next := previous.Leave()
+	if next != "" {
+		if p, err := t.Job(next); err != nil || p.State.Terminal() {
+			next = ""
+		}
+	}
+	if err := j.Follow(next, now); err != nil {
+		return err
+	}
+	return t.rewrite(j)
+}
+
 // taken is known for ids that were made a moment ago.
 func taken(_ job.JobReader, e job.Envelope) (*job.Job, error) { return nil, doubled(e.ID) }
 
@@ -90,7 +113,7 @@ func doubled(id job.ID) error {
 }
 
 // overlap is what the policy says while the job before has not ended.
-func (s *Sidecar) overlap(tx *turn, c *job.Cron, r *run, env *job.Envelope, previous *job.Job, now time.Time) error {
+func (s *Sidecar) overlap(tx *turn, c *job.Cron, r *run, j, previous *job.Job, now time.Time) error {
 	switch c.Overlap {
 	case job.OverlapCancel:
 		if err := previous.Cancel(now, "cron", "the next run of "+c.Name+" is due"); err != nil {
@@ -98,8 +121,7 @@ func (s *Sidecar) overlap(tx *turn, c *job.Cron, r *run, env *job.Envelope, prev
 		}
 		return tx.save(previous)
 	case job.OverlapEnqueue:
-		env.After(previous.ID, now)
-		r.waits = previous.ID
+		j.WaitFor(previous.ID)
 		return nil
 	}
 	e := job.Errorf(job.Conflict, "the job of the run before, %s, is %s, and the overlap policy of %s is skip", previous.ID, previous.State, c.Name)
@@ -107,101 +129,4 @@ func (s *Sidecar) overlap(tx *turn, c *job.Cron, r *run, env *job.Envelope, prev
 		"hint": "Let the job named in details end, or cancel it; or choose another overlap_policy."}
 	r.met, r.skipped = e, job.SkippedOverlap
 	return nil
-}
-
-// launched tells who waits, after the commit.
-func (s *Sidecar) launched(r *run) {
-	if r.waits != "" && r.job != nil {
-		s.crons.wait(r.job.ID, r.waits)
-		s.crons.end(r.waits) // it may have ended since; the next round looks
-		s.ticker.wake(0, s.now())
-	}
-}
-
-// release lets the runs go whose turn has come because a job has ended.
-func (s *Sidecar) release(ctx context.Context, now time.Time) error {
-	runs := s.crons.freed()
-	if len(runs) == 0 {
-		return nil
-	}
-	var still map[job.ID]job.ID
-	err := s.update(ctx, func(tx *turn) error {
-		still = map[job.ID]job.ID{}
-		for _, id := range runs {
-			j, err := tx.Job(id)
-			if job.KindOf(err) == job.NotFound || err == nil && j.WaitsFor() == "" {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			other, err := blocker(tx, j)
-			if err != nil {
-				return err
-			}
-			if other != "" {
-				if still[id] = other; other != j.WaitsFor() { // the one in between may be removed before it ends
-					j.After(other, j.CreatedAt)
-					if err := tx.rewrite(j); err != nil {
-						return err
-					}
-				}
-				continue
-			}
-			if err := j.Activate(now); err != nil {
-				return err
-			}
-			if err := tx.save(j); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		s.crons.again(runs)
-		return err
-	}
-	for run, other := range still {
-		s.crons.wait(run, other)
-	}
-	return s.ended(ctx, still)
-}
-
-// ended notes which of the jobs that runs wait for have ended between the look
-// at them and the wait.
-func (s *Sidecar) ended(ctx context.Context, still map[job.ID]job.ID) error {
-	if len(still) == 0 {
-		return nil
-	}
-	return s.store.View(ctx, func(tx job.ReadTx) error {
-		for _, other := range still {
-			j, err := tx.Job(other)
-			if err != nil && job.KindOf(err) != job.NotFound {
-				return err
-			}
-			if err != nil || j.State.Terminal() {
-				s.crons.end(other)
-			}
-		}
-		return nil
-	})
-}
-
-// blocker is the job that a run still has to wait for, empty for none: the one
-// before it, or if that was stopped before it ever began, the one before that.
-func blocker(tx job.JobReader, run *job.Job) (job.ID, error) {
-	for id := run.WaitsFor(); id != ""; {
-		j, err := tx.Job(id)
-		if job.KindOf(err) == job.NotFound {
-			return "", nil
-		}
-		if err != nil {
-			return "", err
-		}
-		if !j.State.Terminal() {
-			return id, nil
-		}
-		id = j.Passed()
-	}
-	return "", nil
 }

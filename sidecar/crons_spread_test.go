@@ -1,7 +1,6 @@
 package sidecar
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -162,28 +161,5 @@ func TestNobodySpinsBeforeAHerd(t *testing.T) {
 	}
 	if next := w.crons.soonest(now); next.Before(now) {
 		t.Errorf("at %s it looks again at %s, which is past: the herd comes at %s", now, next, at)
-	}
-}
-
-// Jobs may end while the schedules are read for the first time. The race
-// detector tells when they may not.
-func TestJobsEndWhileSchedulesAreRead(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, Retention{})
-	for range 20 {
-		s := New(w.store, Options{Now: w.time, Ticks: &flakyTicks{made: map[string]job.ID{}}})
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			for ctx.Err() == nil {
-				s.crons.end("of a job that is nobody's") // as announce does
-			}
-		}()
-		if err := s.withCrons(t.Context(), func() error { return nil }); err != nil {
-			t.Error(err)
-		}
-		stop()
-		<-ended
 	}
 }

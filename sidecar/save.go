@@ -36,48 +36,62 @@ func (s *Sidecar) update(ctx context.Context, fn func(*turn) error) error {
 	return err
 }
 
-// save stores what has become of a job.
-func (t *turn) save(j *job.Job) error {
-	from := j.Was()
-	if err := t.jobs.UpdateJob(j); err != nil {
-		return err
-	}
-	return t.saved(j, from)
-}
+// save stores what has become of a job, and lets those go that waited for its end.
+func (t *turn) save(j *job.Job) error { return t.put(j, t.jobs.UpdateJob) }
 
 // rewrite is save for a job whose args or meta have changed, too.
-func (t *turn) rewrite(j *job.Job) error {
-	from := j.Was()
-	if err := t.jobs.RewriteJob(j); err != nil {
+func (t *turn) rewrite(j *job.Job) error { return t.put(j, t.jobs.RewriteJob) }
+
+func (t *turn) put(j *job.Job, write func(*job.Job) error) error {
+	from, next := j.Was(), job.ID("")
+	ends := j.State.Terminal() && !from.Terminal()
+	if ends {
+		next = j.Leave()
+	}
+	if err := write(j); err != nil {
 		return err
 	}
-	return t.saved(j, from)
+	t.changes = append(t.changes, change{j, from})
+	if !ends {
+		return nil
+	}
+	waiting, err := t.Waiting(j.ID)
+	for _, w := range waiting {
+		if err := w.Follow(next, j.FinishedAt); err != nil {
+			return err
+		}
+		if err := t.rewrite(w); err != nil {
+			return err
+		}
+	}
+	return err
 }
 
 // insert stores a new job.
 func (t *turn) insert(j *job.Job) error {
-	if err := t.jobs.InsertJob(j); err != nil {
-		return err
+	err := t.jobs.InsertJob(j)
+	if err == nil {
+		t.changes = append(t.changes, change{job: j})
 	}
-	return t.saved(j, job.None)
+	return err
 }
 
 // insertFirst stores a new job if no other has its id or its unique key, and
 // reports whether it did; see [job.JobWriter].
 func (t *turn) insertFirst(j *job.Job) (bool, error) {
 	stored, err := t.jobs.InsertFirst(j)
-	if err != nil || !stored {
-		return false, err
+	if stored {
+		t.changes = append(t.changes, change{job: j})
 	}
-	return true, t.saved(j, job.None)
+	return stored, err
 }
 
 // insertAll stores those of many new jobs whose ids are free, and says which.
 func (t *turn) insertAll(js []*job.Job) (stored []bool, err error) {
 	stored, err = t.jobs.InsertJobs(js)
-	for i := 0; err == nil && i < len(js); i++ {
+	for i := range stored {
 		if stored[i] {
-			err = t.saved(js[i], job.None)
+			t.changes = append(t.changes, change{job: js[i]})
 		}
 	}
 	return stored, err
@@ -85,12 +99,6 @@ func (t *turn) insertAll(js []*job.Job) (stored []bool, err error) {
 
 // remove deletes a job for good. Nobody waits for that.
 func (t *turn) remove(id job.ID) error { return t.jobs.DeleteJob(id) }
-
-// saved notes a change that is stored.
-func (t *turn) saved(j *job.Job, from job.State) error {
-	t.changes = append(t.changes, change{j, from})
-	return nil
-}
 
 // committed is told of the changes of each transaction once they are on disk, and
 // never before: whoever must hear of them is called from here.
@@ -136,9 +144,6 @@ func (s *Sidecar) planFor(changes []change) {
 		j := c.job
 		if j.State.Terminal() {
 			s.answers.forget(j.ID)
-			if s.crons.end(j.ID) {
-				s.ticker.wake(0, now)
-			}
 			if at, soon := s.o.Retention.pruneAt(j); soon {
 				s.clock.wake(dutyPrune, later(at, now))
 			}

@@ -63,6 +63,7 @@ func Run(t *testing.T, open func(t *testing.T) job.Store) {
 		{"the keys of a job come back as they were stored", keysRoundTrip},
 		{"twins are the holder and the newest of each state", twins},
 		{"a deduplication key has an owner while its window is open", dedupOwner},
+		{"who waits for a job is found until it waits no more", waiting},
 		{"a custom id names one job of its queue", customID},
 		{"a job is rewritten", rewriting},
 		{"jobs that hold a key are listed", holding},
