@@ -20,20 +20,21 @@ var mayImport = map[string][]string{
 	".":                    {},
 	"job":                  {"internal/wording", "internal/rawjson"},
 	"job/storetest":        {"job"},
-	"job/servicetest":      {"job"},
+	"job/servicetest":      {"job", "internal/rawjson"},
 	"sqlitestore":          {".", "job", "internal/rawjson"},
-	"outbox":               {"job"},
+	"outbox":               {"job", "internal/rawjson"},
 	"adapters/sqlite":      {"job", "outbox"},
 	"adapters/postgres":    {"job", "outbox"},
 	"adapters/mysql":       {"job", "outbox"},
 	"adapters/pgx":         {"job", "outbox"},
 	"adapters/gorm":        {"job", "outbox"},
-	"adapters/nethttp":     {"job"},
+	"adapters/nethttp":     {"job", "internal/rawjson"},
 	"adapters/echo":        {"job", "adapters/nethttp"}, // the rules of headers stand once
 	"cronsched":            {"job", "internal/wording"},
+	"cronfile":             {"job", "cronsched", "internal/wording"},
 	"sidecar":              {"job", "cronsched"},
 	"sidecar/httpapi":      {"job", "internal/wire"},
-	"internal/wire":        {"job", "internal/wording"},
+	"internal/wire":        {"job", "internal/wording", "internal/rawjson"},
 	"internal/rawjson":     {},
 	"internal/wording":     {},
 	"internal/logsink":     {},
@@ -44,12 +45,12 @@ var mayImport = map[string][]string{
 	"examples/go-once":     public,
 	"examples/go-postgres": public,
 	"examples/go-sqlite":   public,
-	"cmd/outrider":         append([]string{"internal/wording", "internal/logsink"}, public...),
+	"cmd/outrider":         append([]string{"internal/wording", "internal/logsink", "internal/rawjson"}, public...),
 }
 
 // public is what anybody may import.
 var public = []string{"job", "sqlitestore", "outbox", "adapters/sqlite", "adapters/postgres", "adapters/mysql",
-	"adapters/pgx", "adapters/gorm", "adapters/nethttp", "adapters/echo", "cronsched", "sidecar", "sidecar/httpapi", "client", "once"}
+	"adapters/pgx", "adapters/gorm", "adapters/nethttp", "adapters/echo", "cronsched", "cronfile", "sidecar", "sidecar/httpapi", "client", "once"}
 
 // mustNotLink says what a program that imports the package must not be made to
 // carry: a package, or with a slash at the end all below it.
@@ -62,6 +63,7 @@ var mustNotLink = map[string][]string{
 	"adapters/gorm":    append([]string{"github.com/glebarez/", "github.com/labstack/"}, drivers...),
 	"adapters/nethttp": append([]string{"database/sql", "github.com/labstack/"}, drivers...),
 	"adapters/echo":    append([]string{"database/sql"}, drivers...),
+	"cronfile":         append([]string{"database/sql", "net/http"}, drivers...),
 	"client":           append([]string{"github.com/labstack/", module + "/sidecar"}, drivers...),
 	"once":             append([]string{"net/http", "github.com/labstack/", module + "/client"}, drivers...),
 }

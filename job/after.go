@@ -1,6 +1,10 @@
 package job
 
-import "time"
+import (
+	"time"
+
+	"github.com/outrider-jobs/outrider/internal/rawjson"
+)
 
 // Jobs that wait for one another stand in line: each names the one before it in
 // After, and whoever ends lets the next one go in the same transaction.
@@ -9,13 +13,13 @@ import "time"
 // meta says so, too, for people; nothing is read from there.
 func (j *Job) WaitFor(other ID) {
 	j.Hold, j.After = true, other
-	o := newObject(make([]byte, 0, len(j.Meta)+64))
-	o.str("cron_after", string(other))
-	if memberOf(j.Meta, "cron_after") != nil {
-		j.Meta = without(j.Meta, "cron_after")
+	o := rawjson.Object(make([]byte, 0, len(j.Meta)+64))
+	o.Str("cron_after", string(other))
+	if rawjson.Member(j.Meta, "cron_after") != nil {
+		j.Meta = rawjson.Without(j.Meta, "cron_after")
 	}
-	o.splice(j.Meta)
-	j.Meta = o.close()
+	o.Splice(j.Meta)
+	j.Meta = o.Close()
 	j.checked = j.raws()
 }
 

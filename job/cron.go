@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
 // CronSpec is a schedule as it was asked for (contract §3.15).
@@ -170,7 +172,7 @@ func (s *CronSpec) envelope() (Envelope, error) {
 	if err := CheckJSON(s.Template); err != nil {
 		return Envelope{}, invalid(Invalid, "job_template", "must be a JSON object: %v", err)
 	}
-	given, options := memberNames(s.Template), memberNames(memberOf(s.Template, "options"))
+	given, options := names.Set(s.Template), names.Set(rawjson.Member(s.Template, "options"))
 	if given["id"] || slices.ContainsFunc(customIDs[:], func(name string) bool { return given[name] || options[name] }) {
 		return Envelope{}, invalid(Invalid, "job_template.id", "must not be given: each run has an id of its own")
 	}
@@ -215,7 +217,7 @@ func (p CronPatch) Apply(s CronSpec) (CronSpec, error) {
 		}
 		patch := json.RawMessage(bytes.TrimSpace(p.Template))
 		if patch[0] != '{' {
-			return s, invalid(Invalid, "job_template", "must be an object, got %s", kindOfJSON(patch))
+			return s, invalid(Invalid, "job_template", "must be an object, got %s", rawjson.Kind(patch))
 		}
 		var err error
 		if s.Template, err = merge(s.Template, patch, "options", "meta"); err != nil {
@@ -263,13 +265,13 @@ func merge(old, patch json.RawMessage, deep ...string) (json.RawMessage, error) 
 		}
 		return set(name, v)
 	})
-	o := newObject(nil)
+	o := rawjson.Object(nil)
 	for _, name := range names {
 		if v := values[name]; string(v) != "null" {
-			o.quoted(name, v)
+			o.Quoted(name, v)
 		}
 	}
-	return o.close(), err
+	return o.Close(), err
 }
 
 // Same reports whether two schedules ask for the same; who keeps them does not count.
@@ -282,12 +284,12 @@ func (s *CronSpec) Same(t *CronSpec) bool {
 // (contract §4.16). at is the tick, now the present.
 func (c *Cron) Instance(e Envelope, id ID, at, now time.Time) Envelope {
 	e.ID = id
-	o := newObject(make([]byte, 0, len(e.Meta)+len(c.Name)+128))
-	o.str("cron_name", c.Name)
-	o.time("cron_scheduled_at", at)
-	o.time("cron_triggered_at", now)
-	o.splice(withoutRun(e.Meta))
-	e.Meta = o.close()
+	o := rawjson.Object(make([]byte, 0, len(e.Meta)+len(c.Name)+128))
+	o.Str("cron_name", c.Name)
+	o.Time("cron_scheduled_at", at)
+	o.Time("cron_triggered_at", now)
+	o.Splice(withoutRun(e.Meta))
+	e.Meta = o.Close()
 	e.checked = e.raws() // it was, and stays, JSON
 	return e
 }
@@ -297,8 +299,8 @@ var runMeta = []string{"cron_name", "cron_scheduled_at", "cron_triggered_at", "c
 
 func withoutRun(meta json.RawMessage) json.RawMessage {
 	for _, name := range runMeta {
-		if memberOf(meta, name) != nil {
-			meta = without(meta, name)
+		if rawjson.Member(meta, name) != nil {
+			meta = rawjson.Without(meta, name)
 		}
 	}
 	return meta
@@ -315,23 +317,23 @@ type Tick struct {
 // CronEvent is an event of a schedule: kind is one of CronTriggered, CronSkipped
 // and CronMissed. id is the job that was made, at the tick, and reason why none was.
 func CronEvent(kind, name string, now time.Time, r CronRun) Event {
-	o := newObject(make([]byte, 0, 128))
-	o.str("cron_name", name)
-	o.optional("reason", r.Skipped)
-	o.time("scheduled_at", r.At)
+	o := rawjson.Object(make([]byte, 0, 128))
+	o.Str("cron_name", name)
+	o.Optional("reason", r.Skipped)
+	o.Time("scheduled_at", r.At)
 	if late := now.Sub(r.At); kind == CronTriggered && late >= time.Second {
-		o.int("late_ms", late.Milliseconds())
+		o.Int("late_ms", late.Milliseconds())
 	}
-	return Event{Type: kind, Time: now, JobID: r.JobID, Data: o.close()}
+	return Event{Type: kind, Time: now, JobID: r.JobID, Data: o.Close()}
 }
 
 // CronMissedEvent tells of the ticks of a schedule from first to last that made no job.
 func CronMissedEvent(name string, now, first, last time.Time) Event {
-	o := newObject(make([]byte, 0, 128))
-	o.str("cron_name", name)
-	o.time("from", first)
-	o.time("to", last)
-	return Event{Type: CronMissed, Time: now, Data: o.close()}
+	o := rawjson.Object(make([]byte, 0, 128))
+	o.Str("cron_name", name)
+	o.Time("from", first)
+	o.Time("to", last)
+	return Event{Type: CronMissed, Time: now, Data: o.Close()}
 }
 
 // NoCron is the NotFound for a schedule.

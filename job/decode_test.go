@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
 // jsonValue draws JSON as clients write it: with space, odd numbers and escapes.
@@ -42,7 +44,7 @@ func jsonObject(depth int) *rapid.Generator[string] {
 	})
 }
 
-func quote(s string) string { return string(AppendString(nil, s)) }
+func quote(s string) string { return string(rawjson.AppendString(nil, s)) }
 
 // contradicts is which members say what another does, so that the two are refused together.
 var contradicts = map[string]string{"delay_ms": "scheduled_at", "ttl_ms": "expires_at", "max_attempts": "retry"}

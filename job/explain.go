@@ -73,9 +73,10 @@ type UniqueClaim struct {
 
 // Claims is one page of the keys that are held.
 type Claims struct {
-	Claims []UniqueClaim
-	Total  int64
-	Next   string // empty on the last page
+	Claims  []UniqueClaim
+	Total   int64
+	AtLeast bool   // as of a [Page]
+	Next    string // empty on the last page
 }
 
 // UniqueClaim is what a list shows of a job that Holds its key.

@@ -83,7 +83,7 @@ type Status struct {
 	Errors      json.RawMessage // a JSON array, oldest first, the newest 25
 }
 
-// Lease is the right of one worker to one attempt (contract: every change by a worker is fenced by it).
+// Lease is the right of one worker to one attempt (contract §4.8): every change by a worker is fenced by it.
 type Lease struct {
 	Token  string        // random, new at each FETCH; known to its holder only
 	Worker string        // may be empty

@@ -3,6 +3,8 @@ package job
 import (
 	"encoding/json"
 	"strings"
+
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
 // ParseEnvelope reads the body of an enqueue: the flat envelope of ojs-core.md
@@ -121,7 +123,7 @@ func (p *parser) member(name string, v json.RawMessage) error {
 		return nil
 	}
 	if v[0] != '{' {
-		return invalid(Invalid, "options", "must be an object, got %s", kindOfJSON(v))
+		return invalid(Invalid, "options", "must be an object, got %s", rawjson.Kind(v))
 	}
 	return Members(v, func(name string, v json.RawMessage) error {
 		p.speaks |= speaksOf(name)
@@ -169,7 +171,7 @@ func (p *parser) identity() (err error) {
 	case v == nil:
 		return invalid(Invalid, "args", "is required: a JSON array, which may be empty")
 	case v[0] != '[':
-		return invalid(Invalid, "args", "must be an array, got %s", kindOfJSON(v))
+		return invalid(Invalid, "args", "must be an array, got %s", rawjson.Kind(v))
 	default:
 		p.e.Args = v
 	}
@@ -204,7 +206,7 @@ func (p *parser) payload() error {
 			continue
 		}
 		if v[0] != '{' {
-			return invalid(Invalid, s.name, "must be an object, got %s", kindOfJSON(v))
+			return invalid(Invalid, s.name, "must be an object, got %s", rawjson.Kind(v))
 		}
 		sources = append(sources, v)
 	}
@@ -215,12 +217,12 @@ func (p *parser) payload() error {
 		p.e.Meta = sources[0]
 		return nil
 	}
-	o, seen := newObject(nil), map[string]bool{}
+	o, seen := rawjson.Object(nil), map[string]bool{}
 	for _, src := range sources {
 		err := Members(src, func(name string, v json.RawMessage) error {
 			if !seen[name] {
 				seen[name] = true
-				o.quoted(name, v)
+				o.Quoted(name, v)
 			}
 			return nil
 		})
@@ -228,7 +230,7 @@ func (p *parser) payload() error {
 			return err
 		}
 	}
-	p.e.Meta = o.close()
+	p.e.Meta = o.Close()
 	return nil
 }
 

@@ -3,6 +3,8 @@ package job
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
 // Recheck is Validate for an envelope that was valid once and has been given to
@@ -21,7 +23,7 @@ func (e *Envelope) Recheck() error {
 // dropSpelling removes an instant from Extra, where it stands as the client wrote
 // it, unless it is at and no delay will move that.
 func (e *Envelope) dropSpelling(name string, at time.Time, delay time.Duration) {
-	if !hasMember(e.Extra, name) {
+	if !rawjson.Has(e.Extra, name) {
 		return
 	}
 	same := false
@@ -33,6 +35,6 @@ func (e *Envelope) dropSpelling(name string, at time.Time, delay time.Duration) 
 		return nil
 	})
 	if !same {
-		e.Extra = without(e.Extra, name)
+		e.Extra = rawjson.Without(e.Extra, name)
 	}
 }

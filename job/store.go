@@ -56,7 +56,8 @@ type ReadTx interface {
 type JobReader interface {
 	// Job returns a copy of the job, or NotFound.
 	Job(ID) (*Job, error)
-	// Jobs returns the page of jobs that f asks for, and how many there are in all.
+	// Jobs returns the page of jobs that f asks for, and how many there are in all,
+	// or at least: no count reads a large store whole.
 	// A page that f.Room ends holds at least one job and has a Next; if there is no
 	// room for the first, it is NoRoom.
 	Jobs(f Filter) (Page, error)
@@ -202,9 +203,10 @@ type Filter struct {
 
 // Page is one page of a list.
 type Page struct {
-	Jobs  []*Job
-	Total int64  // of all pages
-	Next  string // empty on the last page
+	Jobs    []*Job
+	Total   int64  // of all pages
+	AtLeast bool   // Total is where a count stopped: there may be more
+	Next    string // empty on the last page
 }
 
 // Queue is a queue and what is in it.

@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"github.com/sosodev/duration"
+
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
 // Validate checks an envelope against ojs-core.md §5 and fills the defaults
@@ -104,24 +106,24 @@ func (e *Envelope) checkRaw() error {
 		}
 		*m.field = bytes.Clone(bytes.TrimSpace(m.raw)) // the caller may use its bytes again
 		if m.raw = *m.field; m.raw[0] != m.first {
-			return invalid(Invalid, m.name, "must be a JSON %s, got %s", m.what, kindOfJSON(m.raw))
+			return invalid(Invalid, m.name, "must be a JSON %s, got %s", m.what, rawjson.Kind(m.raw))
 		}
 	}
-	for name := range memberNames(e.Extra) {
+	for name := range names.Set(e.Extra) {
 		if system[name] || answered[name] || known[name] && name != "scheduled_at" && name != "expires_at" && name != "options" {
 			return invalid(Invalid, "extra", "holds %q, which has its own field or is the server's", name)
 		}
 	}
-	if options := memberNames(memberOf(e.Extra, "options")); options["job_id"] || options["jobId"] {
+	if options := names.Set(rawjson.Member(e.Extra, "options")); options["job_id"] || options["jobId"] {
 		return invalid(Invalid, "extra", "holds the option job_id, which has its own field, CustomID")
 	}
 	for name, relative := range map[string]time.Duration{"scheduled_at": e.Delay, "expires_at": e.TTL} {
-		if relative > 0 && hasMember(e.Extra, name) {
-			e.Extra = without(e.Extra, name) // it would be shown, and another instant holds
+		if relative > 0 && rawjson.Has(e.Extra, name) {
+			e.Extra = rawjson.Without(e.Extra, name) // it would be shown, and another instant holds
 		}
 	}
 	if e.Deduplication == nil {
-		e.Deduplication = memberOf(e.Extra, "debounce") // its older name, which is given back as it came
+		e.Deduplication = rawjson.Member(e.Extra, "debounce") // its older name, which is given back as it came
 	}
 	e.checked = e.raws()
 	return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/internal/wording"
 )
 
@@ -33,7 +34,7 @@ func (e *Envelope) Warnings() (all []Warning) {
 	if !bytes.Contains(e.Extra, []byte(`"options"`)) {
 		return nil
 	}
-	options := memberOf(e.Extra, "options")
+	options := rawjson.Member(e.Extra, "options")
 	if len(options) == 0 || options[0] != '{' {
 		return nil
 	}

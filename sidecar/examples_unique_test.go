@@ -1287,7 +1287,7 @@ func TestUniqueFingerprints(t *testing.T) {
 		d.created(`{"type":"text.other","args":[],"unique":{"key":"a"}}`)
 		d.created(`{"type":"text.key","args":["a"],"unique":{"keys":["args"]}}`)
 		d.refused(`{"type":"text.key","args":[],"unique":{"key":"a"}}`, j)
-		for _, tt := range []struct{ body, key string }{ // the vectors of the contract
+		for _, tt := range []struct{ body, key string }{ // the vectors of contract §4.10
 			{`{"type":"report.daily","args":[1],"unique":{}}`, "be66720bd0f961a37ab755101a985ca3f8563bd89ed8d412c41fa5791f3e4d95"},
 			{`{"type":"unique.test","args":[{"order_id":"ORD-001"}],"unique":{"keys":["args"]}}`, "ddb113f24c177c442445c650d165697d5754903befa8e543fd88eafff472f2b3"},
 			{`{"type":"t","args":[{"name":"cafe\u0301"}],"unique":{"keys":["type","args"],"args_keys":["name"]}}`, "8f8d0164aa92b2c4dab289e483ef69b1181284ca16af82990174669f2371c9c4"},

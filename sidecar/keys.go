@@ -27,7 +27,7 @@ func (s *Sidecar) Explain(ctx context.Context, e job.Envelope) (job.Explanation,
 func (s *Sidecar) Claims(ctx context.Context, f job.Filter) (job.Claims, error) {
 	f = job.Filter{Holding: true, Queue: f.Queue, Type: f.Type, States: f.States, Limit: f.Limit, Offset: f.Offset, Cursor: f.Cursor}
 	page, err := s.Jobs(ctx, f)
-	c := job.Claims{Total: page.Total, Next: page.Next}
+	c := job.Claims{Total: page.Total, AtLeast: page.AtLeast, Next: page.Next}
 	for _, j := range page.Jobs {
 		c.Claims = append(c.Claims, j.UniqueClaim())
 	}

@@ -118,8 +118,7 @@ func (s *Sidecar) trimEvents(t *turn, now time.Time) (more bool, err error) {
 }
 
 // trimDead removes a slice of the dead letters beyond the number that is kept,
-// the oldest first. It counts them itself: the counters of the queues may be
-// those of before this commit, and would have it remove too many.
+// the oldest first.
 func (s *Sidecar) trimDead(t *turn, r *ration, now time.Time) (more bool, err error) {
 	keep := int64(s.o.Retention.DeadCount)
 	if keep < 0 {

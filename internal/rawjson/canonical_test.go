@@ -1,4 +1,4 @@
-package job
+package rawjson
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/text/unicode/norm"
@@ -63,7 +64,7 @@ func TestCanonicalJSON(t *testing.T) {
 		{"names like stand-ins", `{"\u0000b":9007199254740993,"\u0000":2,"":3,"\u0001":4,"\u0000\u0000":5}`,
 			`{"":3,"\u0000":2,"\u0000\u0000":5,"\u0000b":9007199254740993,"\u0001":4}`},
 	} {
-		got, err := canonicalJSON([]byte(tt.in))
+		got, err := Canonical([]byte(tt.in))
 		if err != nil || string(got) != tt.want {
 			t.Errorf("%s: %s\n got %s, %v\nwant %s", tt.name, tt.in, got, err, tt.want)
 		}
@@ -72,7 +73,7 @@ func TestCanonicalJSON(t *testing.T) {
 
 func TestCanonicalJSONRefusesWhatIsNoJSON(t *testing.T) {
 	for _, bad := range []string{"", " ", "{", `{"a":1,}`, "[1 2]", "01", "nul", "\"\xff\"", `"\x"`, "1 1", "{]"} {
-		if got, err := canonicalJSON([]byte(bad)); KindOf(err) != Malformed {
+		if got, err := Canonical([]byte(bad)); err == nil {
 			t.Errorf("%q: got %s, %v", bad, got, err)
 		}
 	}
@@ -91,7 +92,7 @@ func TestCanonicalNumbers(t *testing.T) {
 		0x41b3de4355555557: "333333333.33333343", 0xbecbf647612f3696: "-0.0000033333333333333333", 0x43143ff3c1cb0959: "1424953923781206.2",
 	} {
 		in := strconv.FormatFloat(math.Float64frombits(bits), 'e', 20, 64)
-		if got, err := canonicalJSON([]byte(in)); err != nil || string(got) != want {
+		if got, err := Canonical([]byte(in)); err != nil || string(got) != want {
 			t.Errorf("%s: got %s, %v, want %s", in, got, err, want)
 		}
 	}
@@ -261,7 +262,7 @@ func TestCanonicalAgreesWithJSONText(t *testing.T) {
 		if err := want.Canonicalize(); err != nil {
 			t.Fatalf("%s: jsontext: %v", doc, err)
 		}
-		if got, err := canonicalJSON([]byte(doc)); err != nil || !bytes.Equal(got, want) {
+		if got, err := Canonical([]byte(doc)); err != nil || !bytes.Equal(got, want) {
 			t.Fatalf("%s\n got %s, %v\nwant %s", doc, got, err, want)
 		}
 	}
@@ -275,8 +276,8 @@ func TestCanonicalDoesNotDependOnSpelling(t *testing.T) {
 	for range 20_000 {
 		v := g.grow(3)
 		one, other := g.text(v), nfd.text(v)
-		a, errA := canonicalJSON([]byte(one))
-		b, errB := canonicalJSON([]byte(other))
+		a, errA := Canonical([]byte(one))
+		b, errB := Canonical([]byte(other))
 		if errA != nil || errB != nil || !bytes.Equal(a, b) {
 			t.Fatalf("%s\n%s\n came to %s, %v\n and to %s, %v", one, other, a, errA, b, errB)
 		}
@@ -290,19 +291,19 @@ func TestCanonicalAgreesWithThePlainReading(t *testing.T) {
 	g.wild = true
 	for range 30_000 {
 		doc := g.text(g.grow(3))
-		want := plain(t, []byte(halves.Replace(doc)))
-		got, err := canonicalJSON([]byte(doc))
+		want := plainForm(t, []byte(halves.Replace(doc)))
+		got, err := Canonical([]byte(doc))
 		if err != nil || string(got) != want {
 			t.Fatalf("%s\n got %s, %v\nwant %s", doc, got, err, want)
 		}
-		if again, err := canonicalJSON(got); err != nil || !bytes.Equal(again, got) {
+		if again, err := Canonical(got); err != nil || !bytes.Equal(again, got) {
 			t.Fatalf("%s\n came to %s\n and then to %s, %v", doc, got, again, err)
 		}
 	}
 }
 
-// plain is the canonical form by contract §4.10, token by token.
-func plain(t *testing.T, doc []byte) string {
+// plainForm is the canonical form by contract §4.10, token by token.
+func plainForm(t *testing.T, doc []byte) string {
 	d := json.NewDecoder(bytes.NewReader(doc))
 	d.UseNumber()
 	next := func() json.Token {
@@ -348,7 +349,7 @@ func plainMembers(values map[string]string) (items []string) {
 	}
 	key := func(name string) []uint16 {
 		text := plainString(name)
-		switch { // as the doc of canonicalJSON has it
+		switch { // as the doc of Canonical has it
 		case strings.ContainsAny(name, "\ue000\ue001"):
 			name = "\x00s" + text[1:len(text)-1]
 		case strings.HasPrefix(name, "\x00"):
@@ -404,17 +405,37 @@ func plainNumber(s string) string {
 	return string(b)
 }
 
+// What a job may have.
+const (
+	maxDepth = 128
+	maxBytes = 1 << 20
+)
+
+func isJSON(doc []byte) bool {
+	_, ok := Valid(doc)
+	return ok && utf8.Valid(doc)
+}
+
+func canonical(t *testing.T, doc []byte) []byte {
+	t.Helper()
+	out, err := Canonical(doc)
+	if err != nil {
+		t.Fatalf("%q: %v", doc, err)
+	}
+	return out
+}
+
 // At the depth and the size that a job may have, with a name twice at each depth.
 func TestCanonicalJSONTakesWhatAJobMayHold(t *testing.T) {
 	t.Parallel()
 	deep := `{"a":1,"a":`
-	doc := strings.Repeat(deep, MaxDepth) + `"` + strings.Repeat("é\\u0000", MaxJobBytes/8) + `"` + strings.Repeat("}", MaxDepth)
-	want := strings.Repeat(`{"a":`, MaxDepth) + `"` + strings.Repeat("é\\u0000", MaxJobBytes/8) + `"` + strings.Repeat("}", MaxDepth)
-	if got, err := canonicalJSON([]byte(doc)); err != nil || string(got) != want {
+	doc := strings.Repeat(deep, maxDepth) + `"` + strings.Repeat("é\\u0000", maxBytes/8) + `"` + strings.Repeat("}", maxDepth)
+	want := strings.Repeat(`{"a":`, maxDepth) + `"` + strings.Repeat("é\\u0000", maxBytes/8) + `"` + strings.Repeat("}", maxDepth)
+	if got, err := Canonical([]byte(doc)); err != nil || string(got) != want {
 		t.Errorf("deep: %d bytes came to %d, %v, want %d", len(doc), len(got), err, len(want))
 	}
-	wide := "{" + strings.Repeat(`"a":9007199254740993,`, MaxJobBytes/21) + `"a":1}`
-	if got, err := canonicalJSON([]byte(wide)); err != nil || string(got) != `{"a":1}` {
+	wide := "{" + strings.Repeat(`"a":9007199254740993,`, maxBytes/21) + `"a":1}`
+	if got, err := Canonical([]byte(wide)); err != nil || string(got) != `{"a":1}` {
 		t.Errorf("wide: %.60s, %v", got, err)
 	}
 }
@@ -430,12 +451,9 @@ func TestLongRunsOfMarks(t *testing.T) {
 				for _, r := range s {
 					fmt.Fprintf(&escaped, `\u%04x`, r)
 				}
-				raw, err := canonicalJSON([]byte(`"` + s + `"`))
-				must(t, err)
-				spelled, err := canonicalJSON([]byte(`"` + escaped.String() + `"`))
-				must(t, err)
-				again, err := canonicalJSON(raw)
-				must(t, err)
+				raw := canonical(t, []byte(`"`+s+`"`))
+				spelled := canonical(t, []byte(`"`+escaped.String()+`"`))
+				again := canonical(t, raw)
 				if !bytes.Equal(raw, spelled) || !bytes.Equal(raw, again) {
 					t.Fatalf("%q and %d times %q: got %q, escaped %q, again %q", first, n, marks, raw, spelled, again)
 				}
@@ -452,8 +470,8 @@ func FuzzCanonical(f *testing.F) {
 	}
 	f.Add([]byte("\"a" + strings.Repeat("\u0301\u0323", 40) + "\"")) // more marks than x/text lets stand together
 	f.Fuzz(func(t *testing.T, doc []byte) {
-		once, err := canonicalJSON(doc)
-		if valid := CheckJSON(doc) == nil; err != nil {
+		once, err := Canonical(doc)
+		if valid := isJSON(doc); err != nil {
 			if valid {
 				t.Fatalf("%q: %v", doc, err)
 			}
@@ -462,17 +480,17 @@ func FuzzCanonical(f *testing.F) {
 		if !json.Valid(once) {
 			t.Fatalf("%q: came to %q, which is not JSON", doc, once)
 		}
-		if twice, err := canonicalJSON(once); err != nil || !bytes.Equal(twice, once) {
+		if twice, err := Canonical(once); err != nil || !bytes.Equal(twice, once) {
 			t.Fatalf("%q\n came to %q\n and then to %q, %v", doc, once, twice, err)
 		}
 	})
 }
 
 func BenchmarkCanonicalMiB(b *testing.B) {
-	doc := []byte("[" + strings.Repeat(`{"user":42,"a":"b\n\u00e9","zzz":[1,2.5,null]},`, MaxJobBytes/48) + "1]")
+	doc := []byte("[" + strings.Repeat(`{"user":42,"a":"b\n\u00e9","zzz":[1,2.5,null]},`, maxBytes/48) + "1]")
 	b.SetBytes(int64(len(doc)))
 	for b.Loop() {
-		if _, err := canonicalJSON(doc); err != nil {
+		if _, err := Canonical(doc); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,10 +1,11 @@
-package job
+package rawjson
 
 import (
 	"bytes"
 	"fmt"
 	"strconv"
 	"unicode/utf16"
+	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 )
@@ -106,7 +107,7 @@ func appendHalves(dst, v []byte) []byte {
 		i += 4
 		switch {
 		case !utf16.IsSurrogate(r):
-		case bytes.HasPrefix(v[i+1:], []byte(`\u`)) && utf16.DecodeRune(r, hex4(v[i+3:])) != '\ufffd':
+		case bytes.HasPrefix(v[i+1:], []byte(`\u`)) && utf16.DecodeRune(r, hex4(v[i+3:])) != utf8.RuneError:
 			i += 6
 		default:
 			dst = fmt.Appendf(appendCanonical(dst, v[from:at]), `\u%04x`, r)
@@ -118,7 +119,7 @@ func appendHalves(dst, v []byte) []byte {
 
 // appendCanonical writes a part of a JSON string that holds no half of a pair.
 func appendCanonical(dst, v []byte) []byte {
-	s, _ := unquote(append(append([]byte{'"'}, v...), '"')) // it is valid JSON
+	s := Unquote(append(append([]byte{'"'}, v...), '"')) // it is valid JSON
 	for _, c := range []byte(norm.NFC.String(s)) {
 		if short := bytes.IndexByte([]byte("\b\t\n\f\r"), c); short >= 0 {
 			dst = append(dst, '\\', "btnfr"[short])
@@ -127,4 +128,32 @@ func appendCanonical(dst, v []byte) []byte {
 		}
 	}
 	return dst
+}
+
+// Halved reports whether a valid JSON string has an escape for half of a surrogate pair.
+func Halved(v []byte) bool {
+	for i := 0; i < len(v); i++ {
+		if v[i] != '\\' {
+			continue
+		}
+		if i++; v[i] != 'u' {
+			continue
+		}
+		r := hex4(v[i+1:])
+		i += 4
+		if !utf16.IsSurrogate(r) {
+			continue
+		}
+		if !bytes.HasPrefix(v[i+1:], []byte(`\u`)) || utf16.DecodeRune(r, hex4(v[i+3:])) == utf8.RuneError {
+			return true
+		}
+		i += 6
+	}
+	return false
+}
+
+// hex4 is the number of the four digits that v begins with.
+func hex4(v []byte) rune {
+	n, _ := strconv.ParseUint(string(v[:4]), 16, 16) // it is valid JSON
+	return rune(n)
 }

@@ -1,15 +1,15 @@
-package job
+package rawjson
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/gowebpki/jcs"
 	"golang.org/x/text/unicode/norm"
-
-	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
 // The canonical form is RFC 8785 (ojs-unique-jobs.md §4.1) with the additions of
@@ -27,17 +27,17 @@ import (
 // with half a pair come in an order of their own: before all but "" and those that
 // begin with U+0000.
 
-// canonicalJSON is the canonical form of one JSON value. An error means that raw
-// is not JSON. It takes time linear in the size of raw, but for the sorting.
-func canonicalJSON(raw []byte) ([]byte, error) {
-	if _, ok := rawjson.Valid(raw); !ok || !utf8.Valid(raw) {
-		return nil, Errorf(Malformed, "the JSON is not valid")
+// Canonical is the canonical form of one JSON value. An error means that raw is not
+// JSON. It takes time linear in the size of raw, but for the sorting.
+func Canonical(raw []byte) ([]byte, error) {
+	if _, ok := Valid(raw); !ok || !utf8.Valid(raw) {
+		return nil, errors.New("the JSON is not valid")
 	}
 	t := tidier{raw: raw, out: make([]byte, 0, len(raw)+len(raw)/8)}
 	t.value(skipSpace(raw, 0))
 	out, err := jcs.Transform(t.rest())
 	if err != nil {
-		return nil, Errorf(Internal, "canonicalize JSON: %w", err)
+		return nil, fmt.Errorf("canonicalize JSON: %w", err)
 	}
 	if t.marked {
 		out = unmark(out)
@@ -127,13 +127,13 @@ func (t *tidier) text(v []byte) {
 		t.out = append(t.out, v...)
 		return
 	}
-	if halved(v) {
+	if Halved(v) {
 		t.marked = true
 		t.out = appendQuoted(append(append(t.out, '"'), mark+"s"...), appendHalves(nil, v))
 		t.out = append(t.out, '"')
 		return
 	}
-	s, _ := unquote(v) // it is valid JSON
+	s := Unquote(v) // it is valid JSON
 	s = norm.NFC.String(s)
 	t.out = append(t.out, '"')
 	if strings.HasPrefix(s, "\x00") {
