@@ -176,9 +176,6 @@ type WorkTx interface {
 	StepCron(c *Cron, was time.Time) (bool, error)
 	// DeleteCron removes a schedule, or returns NotFound.
 	DeleteCron(name string) error
-	// Alone reports whether nobody but the caller waits for this transaction, or
-	// for the next: whoever takes long over what is not urgent looks now and then.
-	Alone() bool
 	// Tell stores an event that is no job's. The store gives its Seq.
 	Tell(Event) error
 	// PruneEvents removes up to n of the oldest groups of events from before t and says whether more are left.

@@ -76,11 +76,8 @@ func (w *world) schedule(name string) *job.Cron {
 	return c
 }
 
-// tock is one round of the loop of schedules, as repeat does it.
-func (w *world) tock() {
-	w.rewound(w.time(), time.Time{})
-	w.round(w.t.Context(), &w.ticker, w.ticking())
-}
+// tock is one round of the loop of schedules.
+func (w *world) tock() { w.crons.Fire(w.t.Context()) }
 
 // later lets time pass with a round at each second.
 func (w *world) later(d time.Duration) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/outrider-jobs/outrider/cronsched"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -46,10 +47,13 @@ func TestCatchUpsAreSpread(t *testing.T) {
 	ended := w.time()
 	for i := range n {
 		c := w.schedule(fmt.Sprintf("c%03d", i))
-		e := w.crons.byName[c.Name]
-		want, _ := e.spec.Latest(e.anchor, genesis, back)
+		spec, err := cronsched.Parse(c.Expression, c.Timezone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, _ := spec.Latest(c.AnchorAt, genesis, back)
 		ticks := []time.Time{want.At}
-		for o, _ := e.spec.EveryNext(e.anchor, back); o.At.Before(ended); o, _ = e.spec.EveryNext(e.anchor, o.At) {
+		for o, _ := spec.EveryNext(c.AnchorAt, back); o.At.Before(ended); o, _ = spec.EveryNext(c.AnchorAt, o.At) {
 			ticks = append(ticks, o.At)
 		}
 		var got []time.Time
@@ -145,21 +149,4 @@ func TestRunWaitsAcrossARestart(t *testing.T) {
 	w.later(2 * time.Second)
 	w.is("the second", runs[1].JobID, job.Available)
 	w.is("the third", runs[2].JobID, job.Pending)
-}
-
-// Who has tried a herd before its time, and had to leave it, waits for the time.
-func TestNobodySpinsBeforeAHerd(t *testing.T) {
-	t.Parallel()
-	w, _ := fickleWorld(t, Options{})
-	for i := range worth + 1 {
-		w.cron(fmt.Sprintf("c%03d", i), "* * * * *", job.OverlapAllow)
-	}
-	at := genesis.Add(time.Minute)
-	now := at.Add(-30 * time.Millisecond)
-	if got := w.crons.coming(now); !got.Equal(at) {
-		t.Fatalf("the herd that comes is that of %s, want %s", got, at)
-	}
-	if next := w.crons.soonest(now); next.Before(now) {
-		t.Errorf("at %s it looks again at %s, which is past: the herd comes at %s", now, next, at)
-	}
 }

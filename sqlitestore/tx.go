@@ -21,7 +21,6 @@ type tx struct {
 	group  changes // of the calls that succeeded
 	failed error   // of the call that is running: a statement failed, whatever fn says
 	wrote  bool    // the call that is running has changed rows
-	calls  int     // in the group
 
 	args  []driver.Value // of the statement that is running
 	lines bytes.Buffer   // of one row of events
@@ -99,9 +98,6 @@ func (t *tx) note(j *job.Job, last int64) (int64, error) {
 	}
 	return last, nil
 }
-
-// Alone reports whether no other call is in the group, or waits for the next.
-func (t *tx) Alone() bool { return t.calls == 1 && len(t.w.calls) == 0 }
 
 // Tell stores an event that is no job's.
 func (t *tx) Tell(e job.Event) error {

@@ -139,7 +139,6 @@ func (w *writer) pass(calls []*call, careful bool) (n int, err error) {
 	w.wrote = false
 	tx := w.tx
 	tx.reset()
-	tx.calls = len(calls)
 	start := time.Now()
 	for _, c := range calls {
 		if n > 0 && time.Since(start) > maxTurn {

@@ -31,7 +31,6 @@ func Run(t *testing.T, open func(t *testing.T) job.Store) {
 		{"many jobs are stored together", together},
 		{"many jobs are stored together, beside some that are there", togetherTaken},
 		{"many jobs are undone together", togetherUndone},
-		{"a call is told whether another waits", alone},
 		{"a call that fails leaves nothing", failedCall},
 		{"a call that panics leaves nothing and the store alive", panickingCall},
 		{"a call whose caller has left is not run", leftCaller},

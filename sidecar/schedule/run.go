@@ -1,4 +1,4 @@
-package sidecar
+package schedule
 
 import (
 	"context"
@@ -19,13 +19,13 @@ type run struct {
 
 // allow asks the rules and the middleware about a run. Only what says that
 // nobody can tell now is an error; a refusal is noted.
-func (s *Sidecar) allow(ctx context.Context, r *run) error {
+func (s *Schedules) allow(ctx context.Context, r *run) error {
 	if r.env.Unique != nil || r.env.Deduplication != nil {
 		r.refused = r.env.Validate()
 	}
 	if r.refused == nil {
 		es := []job.Envelope{r.env}
-		r.refused = s.admit(ctx, es)
+		r.refused = s.host.Admit(ctx, es)
 		r.env = es[0]
 	}
 	if job.KindOf(r.refused) == job.Unavailable {
@@ -36,7 +36,7 @@ func (s *Sidecar) allow(ctx context.Context, r *run) error {
 
 // launch makes the job of a run in a transaction, if the overlap policy and the
 // keys let it, and notes it in c. insert stores a job without a key.
-func (s *Sidecar) launch(tx *turn, c *job.Cron, r *run, now time.Time, insert func(*job.Job) error) error {
+func (s *Schedules) launch(tx Tx, c *job.Cron, r *run, now time.Time, insert func(*job.Job) error) error {
 	r.job, r.met, r.skipped = nil, r.refused, ""
 	if r.met != nil {
 		r.skipped = job.SkippedRejected
@@ -63,11 +63,11 @@ func (s *Sidecar) launch(tx *turn, c *job.Cron, r *run, now time.Time, insert fu
 	var err error
 	switch {
 	case j.Keyed():
-		if receipt, err = s.insertKeyed(tx, j, now, taken); err == nil && j.After != "" && !receipt.Existing {
-			err = tx.overtaken(j, previous, now)
+		if receipt, err = tx.InsertKeyed(j, now); err == nil && j.After != "" && !receipt.Existing {
+			err = overtaken(tx, j, previous, now)
 		}
 	case j.After != "": // at once: what it waits for may end in this transaction
-		receipt.Job, err = j, tx.insert(j)
+		receipt.Job, err = j, tx.Insert(j)
 	default:
 		receipt.Job, err = j, insert(j)
 	}
@@ -89,37 +89,30 @@ func (s *Sidecar) launch(tx *turn, c *job.Cron, r *run, now time.Time, insert fu
 
 // overtaken lets a new run go where its own key has just ended the job that it was
 // to wait for; previous is that job as it was before.
-func (t *turn) overtaken(j, previous *job.Job, now time.Time) error {
-	if p, err := t.Job(previous.ID); err != nil || !p.State.Terminal() {
+func overtaken(tx Tx, j, previous *job.Job, now time.Time) error {
+	if p, err := tx.Job(previous.ID); err != nil || !p.State.Terminal() {
 		return err
 	}
 	next := previous.Leave()
 	if next != "" {
-		if p, err := t.Job(next); err != nil || p.State.Terminal() {
+		if p, err := tx.Job(next); err != nil || p.State.Terminal() {
 			next = ""
 		}
 	}
 	if err := j.Follow(next, now); err != nil {
 		return err
 	}
-	return t.rewrite(j)
-}
-
-// taken is known for ids that were made a moment ago.
-func taken(_ job.JobReader, e job.Envelope) (*job.Job, error) { return nil, doubled(e.ID) }
-
-func doubled(id job.ID) error {
-	return job.Errorf(job.Internal, "job %s exists already, and its id was made a moment ago", id)
+	return tx.Rewrite(j)
 }
 
 // overlap is what the policy says while the job before has not ended.
-func (s *Sidecar) overlap(tx *turn, c *job.Cron, r *run, j, previous *job.Job, now time.Time) error {
+func (s *Schedules) overlap(tx Tx, c *job.Cron, r *run, j, previous *job.Job, now time.Time) error {
 	switch c.Overlap {
 	case job.OverlapCancel:
 		if err := previous.Cancel(now, "cron", "the next run of "+c.Name+" is due"); err != nil {
 			return err
 		}
-		return tx.save(previous)
+		return tx.Save(previous)
 	case job.OverlapEnqueue:
 		j.WaitFor(previous.ID)
 		return nil
