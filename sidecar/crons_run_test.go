@@ -58,3 +58,29 @@ func TestRunIsReleasedWithTheEndOfTheOneBefore(t *testing.T) {
 		t.Errorf("it still waits for %s", j.After)
 	}
 }
+
+// Runs that expire together, each behind the other, let the one behind them wait
+// for whom they all waited.
+func TestRunsThatEndTogether(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Retention{})
+	if _, _, err := w.PutCron(t.Context(), job.CronSpec{Name: "c", Expression: "* * * * *", Overlap: job.OverlapEnqueue, Template: json.RawMessage(
+		`{"type":"c.run","args":[],"options":{"queue":"mail","ttl_ms":200000}}`)}); err != nil {
+		t.Fatal(err)
+	}
+	w.later(time.Minute)
+	first := w.take("w", 24*time.Hour)
+	w.later(3 * time.Minute)
+	runs := w.schedule("c").Runs
+	w.set(w.read(runs[2].JobID).ExpiresAt)
+	if _, err := w.expire(t.Context(), w.time()); err != nil {
+		t.Fatal(err)
+	}
+	w.is("the second", runs[1].JobID, job.Discarded)
+	w.is("the third", runs[2].JobID, job.Discarded)
+	if j := w.read(runs[3].JobID); j.State != job.Pending || j.After != first.ID {
+		t.Errorf("the fourth is %s and waits for %s, want the first", j.State, j.After)
+	}
+	w.ack(first)
+	w.is("the fourth", runs[3].JobID, job.Available)
+}

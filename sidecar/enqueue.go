@@ -68,8 +68,9 @@ func (s *Sidecar) enqueue(ctx context.Context, es []job.Envelope, exists known) 
 	}
 	now := s.now()
 	receipts := make([]job.Receipt, len(es))
-	var stored []change
+	var last *turn
 	err := s.update(ctx, func(t *turn) error {
+		last = t
 		for i := 0; i < len(es); {
 			js, err := jobsOf(es[i:], now)
 			if err != nil {
@@ -87,13 +88,12 @@ func (s *Sidecar) enqueue(ctx context.Context, es []job.Envelope, exists known) 
 			}
 			i++
 		}
-		stored = t.changes
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.answer(receipts, stored)
+	s.answer(receipts, last.changes)
 	for i := range es {
 		if es[i].Extra != nil {
 			receipts[i].Warnings = es[i].Warnings()

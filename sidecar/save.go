@@ -20,7 +20,11 @@ type turn struct {
 type change struct {
 	job  *job.Job  // as it is now
 	from job.State // before; None for a new job
+	next job.ID    // of one that has ended: whom those wait for now that waited for it
 }
+
+// ends reports whether the job has ended.
+func (c change) ends() bool { return c.job.State.Terminal() && !c.from.Terminal() }
 
 // update runs fn in one transaction, and tells of what it has saved once that is on
 // disk. It is the only way to write to the store. fn may run more than once.
@@ -28,7 +32,10 @@ func (s *Sidecar) update(ctx context.Context, fn func(*turn) error) error {
 	t := &turn{}
 	err := s.store.Update(ctx, func(tx job.Tx) error {
 		t.WorkTx, t.jobs, t.changes = tx, tx, t.room[:0]
-		return fn(t)
+		if err := fn(t); err != nil {
+			return err
+		}
+		return t.release()
 	})
 	if err == nil {
 		s.committed(t.changes)
@@ -36,35 +43,56 @@ func (s *Sidecar) update(ctx context.Context, fn func(*turn) error) error {
 	return err
 }
 
-// save stores what has become of a job, and lets those go that waited for its end.
+// save stores what has become of a job.
 func (t *turn) save(j *job.Job) error { return t.put(j, t.jobs.UpdateJob) }
 
 // rewrite is save for a job whose args or meta have changed, too.
 func (t *turn) rewrite(j *job.Job) error { return t.put(j, t.jobs.RewriteJob) }
 
 func (t *turn) put(j *job.Job, write func(*job.Job) error) error {
-	from, next := j.Was(), job.ID("")
-	ends := j.State.Terminal() && !from.Terminal()
-	if ends {
-		next = j.Leave()
+	c := change{job: j, from: j.Was()}
+	if c.ends() {
+		c.next = j.Leave()
 	}
-	if err := write(j); err != nil {
-		return err
-	}
-	t.changes = append(t.changes, change{j, from})
-	if !ends {
-		return nil
-	}
-	waiting, err := t.Waiting(j.ID)
-	for _, w := range waiting {
-		if err := w.Follow(next, j.FinishedAt); err != nil {
-			return err
-		}
-		if err := t.rewrite(w); err != nil {
-			return err
-		}
+	err := write(j)
+	if err == nil {
+		t.changes = append(t.changes, c)
 	}
 	return err
+}
+
+// release lets those go that waited for a job which this transaction has ended. It
+// comes last: of who waits there is no older copy then that is still to be saved.
+func (t *turn) release() error {
+	for i := 0; i < len(t.changes); i++ {
+		c := t.changes[i]
+		if !c.ends() {
+			continue
+		}
+		waiting, err := t.Waiting(c.job.ID)
+		if err != nil {
+			return err
+		}
+		for _, w := range waiting {
+			if err := w.Follow(t.alive(c.next), c.job.FinishedAt); err != nil {
+				return err
+			}
+			if err := t.rewrite(w); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// alive is the first of id and those that it waited for which has not ended.
+func (t *turn) alive(id job.ID) job.ID {
+	for i := 0; i < len(t.changes); i++ {
+		if c := t.changes[i]; id != "" && c.job.ID == id && c.ends() {
+			id, i = c.next, -1
+		}
+	}
+	return id
 }
 
 // insert stores a new job.

@@ -29,8 +29,7 @@ type cronTurn struct {
 	s *Sidecar
 }
 
-func (t cronTurn) Save(j *job.Job) error    { return t.save(j) }
-func (t cronTurn) Rewrite(j *job.Job) error { return t.rewrite(j) }
+func (t cronTurn) Save(j *job.Job) error { return t.save(j) }
 
 func (t cronTurn) Insert(js ...*job.Job) error {
 	stored, err := t.insertAll(js)

@@ -82,8 +82,6 @@ func (t hostTx) Save(j *job.Job) error {
 	return err
 }
 
-func (t hostTx) Rewrite(j *job.Job) error { return t.RewriteJob(j) }
-
 func (t hostTx) Insert(js ...*job.Job) error {
 	stored, err := t.InsertJobs(js)
 	if slices.Contains(stored, false) {

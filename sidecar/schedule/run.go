@@ -43,10 +43,8 @@ func (s *Schedules) launch(tx Tx, c *job.Cron, r *run, now time.Time, insert fun
 		return nil
 	}
 	j := &job.Job{Envelope: r.env}
-	var previous *job.Job
 	if c.LastJob != "" && c.Overlap != job.OverlapAllow {
-		var err error
-		previous, err = tx.Job(c.LastJob)
+		previous, err := tx.Job(c.LastJob)
 		if err != nil && job.KindOf(err) != job.NotFound {
 			return err
 		}
@@ -61,14 +59,9 @@ func (s *Schedules) launch(tx Tx, c *job.Cron, r *run, now time.Time, insert fun
 	}
 	var receipt job.Receipt
 	var err error
-	switch {
-	case j.Keyed():
-		if receipt, err = tx.InsertKeyed(j, now); err == nil && j.After != "" && !receipt.Existing {
-			err = overtaken(tx, j, previous, now)
-		}
-	case j.After != "": // at once: what it waits for may end in this transaction
-		receipt.Job, err = j, tx.Insert(j)
-	default:
+	if j.Keyed() {
+		receipt, err = tx.InsertKeyed(j, now)
+	} else {
 		receipt.Job, err = j, insert(j)
 	}
 	switch {
@@ -85,24 +78,6 @@ func (s *Schedules) launch(tx Tx, c *job.Cron, r *run, now time.Time, insert fun
 		c.RunCount++
 	}
 	return nil
-}
-
-// overtaken lets a new run go where its own key has just ended the job that it was
-// to wait for; previous is that job as it was before.
-func overtaken(tx Tx, j, previous *job.Job, now time.Time) error {
-	if p, err := tx.Job(previous.ID); err != nil || !p.State.Terminal() {
-		return err
-	}
-	next := previous.Leave()
-	if next != "" {
-		if p, err := tx.Job(next); err != nil || p.State.Terminal() {
-			next = ""
-		}
-	}
-	if err := j.Follow(next, now); err != nil {
-		return err
-	}
-	return tx.Rewrite(j)
 }
 
 // overlap is what the policy says while the job before has not ended.

@@ -25,10 +25,8 @@ type Host struct {
 // service's to do.
 type Tx interface {
 	job.WorkTx
-	// Save stores what has become of a job that this Tx has read, and Rewrite that
-	// of one whose meta has changed.
+	// Save stores what has become of a job that this Tx has read.
 	Save(*job.Job) error
-	Rewrite(*job.Job) error
 	// Insert stores new jobs without keys, or fails if an ID is taken.
 	Insert(...*job.Job) error
 	// InsertKeyed stores a new job if its keys let it.
