@@ -12,10 +12,7 @@ import (
 )
 
 // Explain says what a unique policy comes to; see [job.KeyService].
-func (c *Client) Explain(ctx context.Context, e job.Envelope) (job.Explanation, error) {
-	if err := e.Validate(); err != nil { // only what is valid can be encoded
-		return job.Explanation{}, err
-	}
+func (c *Client) Explain(ctx context.Context, e job.Checked) (job.Explanation, error) {
 	body, err := c.do(ctx, call{method: http.MethodPost, path: "/unique/explain", body: wire.PushBody(&e)})
 	if err != nil {
 		return job.Explanation{}, err

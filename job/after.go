@@ -9,9 +9,19 @@ import (
 // Jobs that wait for one another stand in line: each names the one before it in
 // After, and whoever ends lets the next one go in the same transaction.
 
-// WaitFor makes a run of a schedule wait, pending, for the end of another job. Its
-// meta says so, too, for people; nothing is read from there.
-func (j *Job) WaitFor(other ID) {
+// PushBehind is Push for a run of a schedule that waits, pending, for the end of
+// another job, unless that is empty.
+func (c *Checked) PushBehind(other ID, now time.Time) (*Job, error) {
+	j := &Job{Envelope: c.e, keys: c.keys}
+	if other != "" {
+		j.waitFor(other)
+	}
+	return j, j.push(now)
+}
+
+// waitFor makes a job wait for another. Its meta says so, too, for people; nothing
+// is read from there.
+func (j *Job) waitFor(other ID) {
 	j.Hold, j.After = true, other
 	o := rawjson.Object(make([]byte, 0, len(j.Meta)+64))
 	o.Str("cron_after", string(other))
@@ -20,7 +30,6 @@ func (j *Job) WaitFor(other ID) {
 	}
 	o.Splice(j.Meta)
 	j.Meta = o.Close()
-	j.checked = j.raws()
 }
 
 // Leave takes a job that has ended out of its line, and returns whom those that
@@ -41,7 +50,7 @@ func (j *Job) Follow(next ID, now time.Time) error {
 	case j.State != Pending: // somebody has activated it
 		j.After = next
 	case next != "":
-		j.WaitFor(next)
+		j.waitFor(next)
 	default:
 		j.After = ""
 		return j.Activate(now)

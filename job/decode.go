@@ -218,11 +218,11 @@ func readMillis(name string, v json.RawMessage, into *time.Duration) (err error)
 }
 
 // AppendPush appends the body of an enqueue that [ParseEnvelope] reads back to
-// the same envelope. The envelope should have passed Validate: JSON in it is
-// copied as it stands. Times and durations are sent in whole milliseconds,
-// rounded up as [Job.Push] rounds them. A Delay is sent instead of ScheduledAt,
-// and a TTL instead of ExpiresAt, as Push lets them win.
-func (e *Envelope) AppendPush(dst []byte) []byte {
+// the same envelope. JSON in it is copied as it stands. Times and durations are
+// sent in whole milliseconds, rounded up as [Checked.Push] rounds them. A Delay is
+// sent instead of ScheduledAt, and a TTL instead of ExpiresAt, as Push lets them win.
+func (c *Checked) AppendPush(dst []byte) []byte {
+	e := &c.e
 	o := rawjson.Object(dst)
 	o.Str("specversion", SpecVersion)
 	o.Optional("id", string(e.ID))
@@ -237,7 +237,8 @@ func (e *Envelope) AppendPush(dst []byte) []byte {
 // type and the args. With those three beside its members it is the flat envelope
 // of ojs-core.md §5, which its specversion says. Where nothing is asked for, it
 // is {}.
-func (e *Envelope) AppendOptions(dst []byte) []byte {
+func (c *Checked) AppendOptions(dst []byte) []byte {
+	e := &c.e
 	o := rawjson.Object(dst)
 	o.Str("specversion", SpecVersion)
 	bare := len(o)

@@ -11,9 +11,8 @@ import (
 // transition or returns an error and changes nothing. None may be called by two
 // goroutines at once on the same Job.
 
-// Push makes a job of a validated envelope: scheduled, available or pending
-// (ojs-core.md §7.1). Relative times count from now.
-func (j *Job) Push(now time.Time) error {
+// push is the first verb: see [Checked.Push].
+func (j *Job) push(now time.Time) error {
 	if j.State != None {
 		return j.refuse(Push)
 	}

@@ -235,6 +235,7 @@ func (p *parser) customID() error {
 			return err
 		}
 		said, p.e.CustomID = field, id
+		p.keyed()
 	}
 	return nil
 }

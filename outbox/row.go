@@ -36,9 +36,9 @@ func (r row) size() int { return len(r.jobID) + len(r.typ) + len(r.args) + len(r
 
 // envelope reads the row as a job; of is the identity of its outbox. The error
 // is why this row can never be a job.
-func (r row) envelope(of string) (job.Envelope, error) {
+func (r row) envelope(of string) (job.Checked, error) {
 	if err := r.check(); err != nil {
-		return job.Envelope{}, err
+		return job.Checked{}, err
 	}
 	b := rawjson.Object(make([]byte, 0, r.size()+96))
 	b.Str("id", string(r.job(of))).Str("type", r.typ).Raw("args", r.args)

@@ -12,28 +12,52 @@ import (
 
 // Enqueue stores all envelopes or none; see [job.Enqueuer]. At most 10,000 at once.
 func (s *Sidecar) Enqueue(ctx context.Context, es ...job.Envelope) ([]job.Receipt, error) {
-	return s.enqueue(ctx, es, func(tx job.JobReader, e job.Envelope) (*job.Job, error) {
-		old, err := tx.Job(e.ID)
-		if err != nil {
-			return nil, err
+	if err := tooMany(len(es)); err != nil {
+		return nil, err
+	}
+	cs := make([]job.Checked, len(es))
+	for i, e := range es {
+		var err error
+		if cs[i], err = e.Check(); err != nil {
+			return nil, at(err, i, len(es))
 		}
-		if e.SameAs(old) {
-			return old, nil
-		}
-		return nil, describe(old, "job %s exists already with another type or other args; choose another id", e.ID)
-	})
+	}
+	return s.enqueue(ctx, cs, sameContent)
 }
 
-// EnqueueNew is Enqueue for callers to whom an ID that is stored already is a
+// EnqueueChecked is Enqueue for envelopes that are checked; see [job.Enqueuer].
+func (s *Sidecar) EnqueueChecked(ctx context.Context, cs ...job.Checked) ([]job.Receipt, error) {
+	return s.enqueue(ctx, slices.Clone(cs), sameContent)
+}
+
+// EnqueueNew is EnqueueChecked for callers to whom an ID that is stored already is a
 // Duplicate whatever its content, as on the wire (contract §2.2). Nothing is stored then.
-func (s *Sidecar) EnqueueNew(ctx context.Context, es ...job.Envelope) ([]job.Receipt, error) {
-	return s.enqueue(ctx, es, func(tx job.JobReader, e job.Envelope) (*job.Job, error) {
-		old, err := tx.Job(e.ID)
-		if err != nil {
-			return nil, err
-		}
-		return nil, describe(old, "job %s exists already", e.ID)
-	})
+func (s *Sidecar) EnqueueNew(ctx context.Context, cs ...job.Checked) ([]job.Receipt, error) {
+	return s.enqueue(ctx, slices.Clone(cs), nothingStored)
+}
+
+// known decides about an ID that is taken: the job that answers, or an error.
+type known func(tx job.JobReader, e job.Envelope) (*job.Job, error)
+
+// sameContent lets a job answer that has the same type and args.
+func sameContent(tx job.JobReader, e job.Envelope) (*job.Job, error) {
+	old, err := tx.Job(e.ID)
+	if err != nil {
+		return nil, err
+	}
+	if e.SameAs(old) {
+		return old, nil
+	}
+	return nil, describe(old, "job %s exists already with another type or other args; choose another id", e.ID)
+}
+
+// nothingStored lets no job answer.
+func nothingStored(tx job.JobReader, e job.Envelope) (*job.Job, error) {
+	old, err := tx.Job(e.ID)
+	if err != nil {
+		return nil, err
+	}
+	return nil, describe(old, "job %s exists already", e.ID)
 }
 
 // describe says which job a Duplicate met.
@@ -43,33 +67,35 @@ func describe(old *job.Job, format string, args ...any) error {
 	return e
 }
 
-// enqueue validates, asks the middleware and stores. exists decides about an ID that is taken.
-func (s *Sidecar) enqueue(ctx context.Context, es []job.Envelope, exists known) ([]job.Receipt, error) {
-	if len(es) > job.MaxBatch {
-		e := job.Errorf(job.TooLarge, "%d jobs in one call, at most %d are taken", len(es), job.MaxBatch)
-		e.Details = map[string]any{"size": len(es), "max_batch_size": job.MaxBatch}
-		return nil, e
+// tooMany is the error for a call with more than MaxBatch jobs, nil for fewer.
+func tooMany(n int) error {
+	if n <= job.MaxBatch {
+		return nil
 	}
-	es = append([]job.Envelope(nil), es...)
+	e := job.Errorf(job.TooLarge, "%d jobs in one call, at most %d are taken", n, job.MaxBatch)
+	e.Details = map[string]any{"size": n, "max_batch_size": job.MaxBatch}
+	return e
+}
+
+// enqueue asks the middleware, stores and announces. exists decides about an ID
+// that is taken. It keeps es, and changes it.
+func (s *Sidecar) enqueue(ctx context.Context, es []job.Checked, exists known) ([]job.Receipt, error) {
+	if err := tooMany(len(es)); err != nil {
+		return nil, err
+	}
 	for i := range es {
-		if err := es[i].Validate(); err != nil {
-			return nil, at(err, i, len(es))
-		}
-		if es[i].ID == "" {
-			es[i].ID = s.o.NewID()
+		if es[i].ID() == "" {
+			es[i].SetID(s.o.NewID())
 		}
 	}
-	asked := es
-	if len(s.o.Middleware.Links()) > 0 {
-		asked = slices.Clone(es)
-	}
-	if err := s.admit(ctx, es); err != nil {
+	altered, err := s.admit(ctx, es)
+	if err != nil {
 		return nil, err
 	}
 	now := s.now()
 	receipts := make([]job.Receipt, len(es))
 	var last *turn
-	err := s.update(ctx, func(t *turn) error {
+	err = s.update(ctx, func(t *turn) error {
 		last = t
 		for i := 0; i < len(es); {
 			js, err := jobsOf(es[i:], now)
@@ -95,10 +121,8 @@ func (s *Sidecar) enqueue(ctx context.Context, es []job.Envelope, exists known) 
 	}
 	s.answer(receipts, last.changes)
 	for i := range es {
-		if es[i].Extra != nil {
-			receipts[i].Warnings = es[i].Warnings()
-		}
-		receipts[i].Altered = &asked[0] != &es[0] && !asked[i].Same(&es[i])
+		receipts[i].Warnings = es[i].Warnings()
+		receipts[i].Altered = altered != nil && altered[i]
 	}
 	return receipts, nil
 }
@@ -124,18 +148,15 @@ func (s *Sidecar) answer(receipts []job.Receipt, stored []change) {
 	}
 }
 
-// known decides about an ID that is taken: the job that answers, or an error.
-type known func(tx job.JobReader, e job.Envelope) (*job.Job, error)
-
 // jobsOf makes jobs of the envelopes in front that can be stored together: those
 // without a key, or one that has one.
-func jobsOf(es []job.Envelope, now time.Time) (js []*job.Job, err error) {
-	for _, e := range es {
-		if len(js) > 0 && (e.Keyed() || js[0].Keyed()) {
+func jobsOf(es []job.Checked, now time.Time) (js []*job.Job, err error) {
+	for i := range es {
+		if len(js) > 0 && (es[i].Keyed() || js[0].Keyed()) {
 			break
 		}
-		j := &job.Job{Envelope: e}
-		if err := j.Push(now); err != nil {
+		j, err := es[i].Push(now)
+		if err != nil {
 			return js, err
 		}
 		js = append(js, j)

@@ -7,17 +7,14 @@ import (
 )
 
 // Explain says what a unique policy comes to; see [job.KeyService].
-func (s *Sidecar) Explain(ctx context.Context, e job.Envelope) (job.Explanation, error) {
-	if err := e.Validate(); err != nil {
-		return job.Explanation{}, err
-	}
+func (s *Sidecar) Explain(ctx context.Context, c job.Checked) (job.Explanation, error) {
 	now := s.now()
 	x, err := view(ctx, s, func(tx job.ReadTx) (job.Explanation, error) {
-		twins, err := tx.Twins(e.UniqueKey(), "")
+		twins, err := tx.Twins(c.UniqueKey(), "")
 		if err != nil {
 			return job.Explanation{}, err
 		}
-		return e.Explain(now, twins)
+		return c.Explain(now, twins)
 	})
 	s.show(x.Met)
 	return x, err

@@ -175,7 +175,7 @@ func (s *Sidecar) planFor(changes []change) {
 			if at, soon := s.o.Retention.pruneAt(j); soon {
 				s.clock.wake(dutyPrune, later(at, now))
 			}
-		} else if !j.DueAt.IsZero() {
+		} else if !j.DueAt.IsZero() && c.from != j.State { // who puts off what it finds, or brings it forward, plans that itself
 			s.clock.wake(dutyOf(j.State), later(j.DueAt, now)) // what is due already was not slept through
 		}
 	}

@@ -17,10 +17,19 @@ type cronService = job.CronService
 
 // schedules makes the schedules of this service.
 func (s *Sidecar) schedules() *schedule.Schedules {
-	return schedule.New(schedule.Host{Log: s.log, Now: s.now, NewID: s.o.NewID, View: s.store.View, Admit: s.admit, Show: s.show,
+	return schedule.New(schedule.Host{Log: s.log, Now: s.now, NewID: s.o.NewID, Admit: s.admitRun, Show: s.show,
+		View: func(ctx context.Context, fn func(job.ReadTx) error) error { return s.store.View(ctx, fn) },
 		Update: func(ctx context.Context, fn func(schedule.Tx) error) error {
 			return s.update(ctx, func(t *turn) error { return fn(cronTurn{t, s}) })
 		}}, s.o.Ticks)
+}
+
+// admitRun asks the middleware about the run of a schedule.
+func (s *Sidecar) admitRun(ctx context.Context, c *job.Checked) error {
+	cs := []job.Checked{*c}
+	_, err := s.admit(ctx, cs)
+	*c = cs[0]
+	return err
 }
 
 // cronTurn is a turn as package schedule knows it.

@@ -198,8 +198,9 @@ func TestDecodeCronPatchOfAQueue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if e, err := s.Validate(); err != nil || e.Queue != "q" || string(shown(s.Template).queue) != `"q"` {
-			t.Errorf("%s: got %q, %v in %s", template, e.Queue, err, s.Template)
+		c, err := s.Validate()
+		if e := c.Envelope(); err != nil || e.Queue != "q" || string(shown(s.Template).queue) != `"q"` {
+			t.Errorf("%s: got %q, %v in %s", template, c.Envelope().Queue, err, s.Template)
 		}
 	}
 }

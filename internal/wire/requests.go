@@ -16,18 +16,16 @@ import (
 // What the client sends. Bodies are written by hand, because encoding/json
 // would compact and escape the raw JSON that must arrive as it is.
 
-// PushBody is the body of POST /ojs/v1/jobs. The envelope must be valid.
-func PushBody(e *job.Envelope) []byte {
-	return e.AppendPush(make([]byte, 0, 256+len(e.Args)+len(e.Meta)+len(e.Extra)))
-}
+// PushBody is the body of POST /ojs/v1/jobs.
+func PushBody(c *job.Checked) []byte { return c.AppendPush(make([]byte, 0, 256)) }
 
-// BatchBody is the body of POST /ojs/v1/jobs/batch. The envelopes must be valid.
-func BatchBody(es []job.Envelope) []byte {
-	b := rawjson.Object(make([]byte, 0, 16+256*len(es)))
+// BatchBody is the body of POST /ojs/v1/jobs/batch.
+func BatchBody(cs []job.Checked) []byte {
+	b := rawjson.Object(make([]byte, 0, 16+256*len(cs)))
 	b.Array("jobs")
-	for i := range es {
+	for i := range cs {
 		b.Element()
-		b = es[i].AppendPush(b)
+		b = cs[i].AppendPush(b)
 	}
 	b.EndArray()
 	return b.Close()

@@ -13,7 +13,15 @@ import (
 func waiting(t *testing.T, s job.Store) {
 	first, third := New(t, "q", nil), New(t, "q", nil)
 	behind := func(other *job.Job) *job.Job {
-		return New(t, "q", func(j *job.Job) { j.WaitFor(other.ID) })
+		c, err := New(t, "q", nil).Check()
+		if err != nil {
+			t.Fatal(err)
+		}
+		j, err := c.PushBehind(other.ID, Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return j
 	}
 	a, b := behind(first), behind(first)
 	b.Queue = "other"

@@ -91,7 +91,7 @@ func (s *Schedules) prepare(ctx context.Context, e *entry, now time.Time) (firin
 	if e.id == "" || !e.at.Equal(f.Fire) {
 		e.id, e.at = s.host.NewID(), f.Fire
 	}
-	f.run = &run{env: e.cron.Instance(e.env, e.id, f.Fire, now)}
+	f.run = newRun(e.cron, e.env, e.id, f.Fire, now)
 	return f, s.allow(ctx, f.run)
 }
 
@@ -233,7 +233,7 @@ func (s *Schedules) take(b *batch, f *firing, now time.Time) error {
 
 // result makes the job of a tick, or notes why there is none.
 func (s *Schedules) result(b *batch, c *job.Cron, f *firing, now time.Time) error {
-	made := f.run.env.ID
+	made := f.run.env.ID()
 	if s.ticks == nil || f.run.refused != nil {
 		if err := s.launch(b.Tx, c, f.run, now, b.add); err != nil {
 			return err

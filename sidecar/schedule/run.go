@@ -9,7 +9,7 @@ import (
 
 // run is a job on its way from a schedule into the store.
 type run struct {
-	env     job.Envelope
+	env     job.Checked
 	refused error // by a middleware, or a rule of jobs
 
 	job     *job.Job
@@ -17,16 +17,17 @@ type run struct {
 	skipped string // the same as a reason of CronSkipped
 }
 
-// allow asks the rules and the middleware about a run. Only what says that
-// nobody can tell now is an error; a refusal is noted.
+// newRun is a run of a schedule, of which template is checked; see [job.Cron.Instance].
+func newRun(c *job.Cron, template job.Checked, id job.ID, at, now time.Time) *run {
+	env, err := c.Instance(template, id, at, now)
+	return &run{env: env, refused: err}
+}
+
+// allow asks the middleware about a run. Only what says that nobody can tell now is
+// an error; a refusal is noted.
 func (s *Schedules) allow(ctx context.Context, r *run) error {
-	if r.env.Unique != nil || r.env.Deduplication != nil {
-		r.refused = r.env.Validate()
-	}
 	if r.refused == nil {
-		es := []job.Envelope{r.env}
-		r.refused = s.host.Admit(ctx, es)
-		r.env = es[0]
+		r.refused = s.host.Admit(ctx, &r.env)
 	}
 	if job.KindOf(r.refused) == job.Unavailable {
 		return r.refused
@@ -42,23 +43,23 @@ func (s *Schedules) launch(tx Tx, c *job.Cron, r *run, now time.Time, insert fun
 		r.skipped = job.SkippedRejected
 		return nil
 	}
-	j := &job.Job{Envelope: r.env}
+	behind := job.ID("")
 	if c.LastJob != "" && c.Overlap != job.OverlapAllow {
 		previous, err := tx.Job(c.LastJob)
 		if err != nil && job.KindOf(err) != job.NotFound {
 			return err
 		}
 		if err == nil && !previous.State.Terminal() {
-			if err := s.overlap(tx, c, r, j, previous, now); err != nil || r.met != nil {
+			if behind, err = overlap(tx, c, r, previous, now); err != nil || r.met != nil {
 				return err
 			}
 		}
 	}
-	if err := j.Push(now); err != nil {
+	j, err := r.env.PushBehind(behind, now)
+	if err != nil {
 		return err
 	}
 	var receipt job.Receipt
-	var err error
 	if j.Keyed() {
 		receipt, err = tx.InsertKeyed(j, now)
 	} else {
@@ -80,21 +81,21 @@ func (s *Schedules) launch(tx Tx, c *job.Cron, r *run, now time.Time, insert fun
 	return nil
 }
 
-// overlap is what the policy says while the job before has not ended.
-func (s *Schedules) overlap(tx Tx, c *job.Cron, r *run, j, previous *job.Job, now time.Time) error {
+// overlap is what the policy says while the job before has not ended: whom the new
+// one waits for, if for anybody, or in r why there is none.
+func overlap(tx Tx, c *job.Cron, r *run, previous *job.Job, now time.Time) (behind job.ID, err error) {
 	switch c.Overlap {
 	case job.OverlapCancel:
 		if err := previous.Cancel(now, "cron", "the next run of "+c.Name+" is due"); err != nil {
-			return err
+			return "", err
 		}
-		return tx.Save(previous)
+		return "", tx.Save(previous)
 	case job.OverlapEnqueue:
-		j.WaitFor(previous.ID)
-		return nil
+		return previous.ID, nil
 	}
 	e := job.Errorf(job.Conflict, "the job of the run before, %s, is %s, and the overlap policy of %s is skip", previous.ID, previous.State, c.Name)
 	e.Details = map[string]any{"job_id": string(previous.ID), "current_state": string(previous.State),
 		"hint": "Let the job named in details end, or cancel it; or choose another overlap_policy."}
 	r.met, r.skipped = e, job.SkippedOverlap
-	return nil
+	return "", nil
 }

@@ -16,9 +16,9 @@ type Host struct {
 	Now    func() time.Time // in UTC, to the millisecond
 	NewID  func() job.ID
 	View   func(context.Context, func(job.ReadTx) error) error
-	Update func(context.Context, func(Tx) error) error        // fn may run more than once
-	Admit  func(ctx context.Context, es []job.Envelope) error // asks the middleware, which may change es
-	Show   func(...*job.Job)                                  // takes out of jobs what is not to be shown; nil stands for none
+	Update func(context.Context, func(Tx) error) error // fn may run more than once
+	Admit  func(context.Context, *job.Checked) error   // asks the middleware, which may change it
+	Show   func(...*job.Job)                           // takes out of jobs what is not to be shown; nil stands for none
 }
 
 // Tx is one transaction of the service. What follows from its changes is the

@@ -87,7 +87,7 @@ func (s *Schedules) keepCron(ctx context.Context, name string, wish func(old *jo
 }
 
 // readCron checks a schedule and fills its defaults.
-func (s *Schedules) readCron(c *job.CronSpec, now time.Time) (cronsched.Spec, job.Envelope, error) {
+func (s *Schedules) readCron(c *job.CronSpec, now time.Time) (cronsched.Spec, job.Checked, error) {
 	env, err := c.Validate()
 	if err != nil {
 		return cronsched.Spec{}, env, err
@@ -219,7 +219,7 @@ func (s *Schedules) TriggerCron(ctx context.Context, name string) (*job.Job, err
 		return nil, err
 	}
 	now := s.host.Now()
-	r := &run{env: c.Instance(env, s.host.NewID(), now, now)}
+	r := newRun(c, env, s.host.NewID(), now, now)
 	if err := s.allow(ctx, r); err != nil { // outside of the lock: it may take its time
 		return nil, err
 	}
