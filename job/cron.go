@@ -307,53 +307,6 @@ func withoutRun(meta json.RawMessage) json.RawMessage {
 	return meta
 }
 
-// After makes the envelope of a run that is made at now wait, pending, for the end
-// of another.
-func (e *Envelope) After(previous ID, now time.Time) {
-	e.Hold = true
-	o := rawjson.Object(make([]byte, 0, len(e.Meta)+64))
-	o.Str("cron_after", string(previous))
-	o.Time("cron_triggered_at", now)
-	for _, name := range []string{"cron_after", "cron_triggered_at"} {
-		if rawjson.Member(e.Meta, name) != nil {
-			e.Meta = rawjson.Without(e.Meta, name)
-		}
-	}
-	o.Splice(e.Meta)
-	e.Meta = o.Close()
-}
-
-// After is [Envelope.After] for a run that is not a job yet.
-func (c *Checked) After(previous ID, now time.Time) { c.e.After(previous, now) }
-
-// WaitsFor is the job whose end a pending run of a schedule waits for, and empty for any other job.
-func (j *Job) WaitsFor() ID {
-	if j.State != Pending || j.Meta == nil || !strings.Contains(string(j.Meta), "cron_after") {
-		return ""
-	}
-	return j.ranAfter()
-}
-
-// ranAfter is the job that a run of a schedule had to wait for. Meta that a client
-// has written, or copied from a run, says nothing (ojs-core.md §14): only a run was
-// made at the instant that its meta names.
-func (j *Job) ranAfter() ID {
-	if detail(j.Meta, "cron_triggered_at") != FormatTime(j.CreatedAt) {
-		return ""
-	}
-	return ID(detail(j.Meta, "cron_after"))
-}
-
-// Passed is the job that a run has to wait for although the one that it waited
-// for has ended: a run that ended before it ever began has waited itself. It is
-// empty otherwise.
-func (j *Job) Passed() ID {
-	if j.Attempt > 0 {
-		return ""
-	}
-	return j.ranAfter()
-}
-
 // Tick is a tick of a schedule for which several servers may want to make the job.
 type Tick struct {
 	Name     string // of the schedule

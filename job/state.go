@@ -175,12 +175,7 @@ func (j *Job) due() time.Time {
 		return earlier(j.ScheduledAt, j.ExpiresAt)
 	case Retryable:
 		return earlier(j.NextRetryAt, j.ExpiresAt)
-	case Pending:
-		if j.ExpiresAt.IsZero() && j.WaitsFor() != "" {
-			return Forever // so that it is found after a restart
-		}
-		return j.ExpiresAt
-	case Available:
+	case Pending, Available:
 		return j.ExpiresAt
 	case Active:
 		if j.Timeout > 0 {
