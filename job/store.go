@@ -42,18 +42,10 @@ type Store interface {
 // as fast as it should.
 var ErrDegraded = errors.New("degraded")
 
-// ReadTx reads one snapshot. It is the sum of small roles; take no more than you use.
+// ReadTx reads one snapshot.
 type ReadTx interface {
-	JobReader
-	KeyReader
-	QueueReader
-	WorkerReader
-	EventReader
-	CronReader
-}
+	// Jobs.
 
-// JobReader reads jobs.
-type JobReader interface {
 	// Job returns a copy of the job, or NotFound.
 	Job(ID) (*Job, error)
 	// Jobs returns the page of jobs that f asks for, and how many there are in all,
@@ -68,10 +60,9 @@ type JobReader interface {
 	Holders(worker string) (map[string][]ID, error)
 	// DeadStats counts the dead letters.
 	DeadStats() (DeadStats, error)
-}
 
-// KeyReader finds jobs by the keys that keep them from being doubled.
-type KeyReader interface {
+	// The keys that keep jobs from being doubled.
+
 	// Twins returns, of the jobs with this Fingerprint, the one that Holds it and
 	// of the others the newest of each state: nine at most, whatever is stored.
 	// The job with the ID but is none of them; it may be empty.
@@ -81,34 +72,30 @@ type KeyReader interface {
 	DedupOwner(queue, id string, now time.Time) (*Job, error)
 	// Custom returns the job with this CustomID, or nil.
 	Custom(queue, id string) (*Job, error)
-}
 
-// QueueReader reads queues. A queue exists from the first job that named it on.
-type QueueReader interface {
+	// Queues. One exists from the first job that named it on.
+
 	// Queue returns the queue with its counters, or NotFound.
 	Queue(name string) (Queue, error)
 	// Queues returns all queues by name.
 	Queues() ([]Queue, error)
-}
 
-// WorkerReader reads the workers that have registered or beaten.
-type WorkerReader interface {
+	// The workers that have registered or beaten.
+
 	// Worker returns the worker, or NotFound.
 	Worker(id string) (WorkerInfo, error)
 	// Workers returns all workers by id.
 	Workers() ([]WorkerInfo, error)
-}
 
-// CronReader reads schedules.
-type CronReader interface {
+	// Schedules.
+
 	// Cron returns a copy of the schedule, or NotFound.
 	Cron(name string) (*Cron, error)
 	// Crons returns copies of all schedules by name.
 	Crons() ([]*Cron, error)
-}
 
-// EventReader reads the event log.
-type EventReader interface {
+	// The event log.
+
 	// Events returns at most f.Limit events in ascending order, and fewer if f.Room
 	// ends the page; if there is no room for the first, it is NoRoom.
 	Events(f EventFilter) ([]Event, error)
