@@ -52,6 +52,12 @@ var mayImport = map[string][]string{
 var public = []string{"job", "sqlitestore", "outbox", "adapters/sqlite", "adapters/postgres", "adapters/mysql",
 	"adapters/pgx", "adapters/gorm", "adapters/nethttp", "adapters/echo", "cronsched", "cronfile", "sidecar", "sidecar/httpapi", "client", "once"}
 
+// adapters/pgx and adapters/gorm are packages, not modules of their own. A module
+// that imports client, outbox or sidecar gets neither pgx nor gorm into its go.mod
+// or go.sum as it is, since nothing that it builds needs them. As modules they would
+// each need a tag and a commit of their own at every release, behind the one that
+// they require, and go test ./... would no longer test them.
+
 // mustNotLink says what a program that imports the package must not be made to
 // carry: a package, or with a slash at the end all below it.
 var mustNotLink = map[string][]string{

@@ -11,7 +11,7 @@ import (
 type Met struct {
 	Custom *Job   // has its CustomID
 	Owner  *Job   // holds its deduplication key
-	Twins  []*Job // see ReadTx.Twins; Owner is not among them: it answers, or gives way
+	Twins  []*Job // see KeyReader; Owner is not among them: it answers, or gives way
 }
 
 // Admission is what becomes of a new job: it is inserted after Changed have been
@@ -148,7 +148,7 @@ func (j *Job) meetTwins(now time.Time, twins []*Job) (Admission, error) {
 // Oust cancels those of the twins that give way to j under a: all that j meets
 // and that have not ended, for strong uniqueness leaves none beside it
 // (ojs-unique-jobs.md §5.2, §8.1). What is final stays final. It adds them to
-// a.Changed. ReadTx.Twins shows one job of each state, behind which others may
+// a.Changed. KeyReader.Twins shows one job of each state, behind which others may
 // stand: with a.Again the caller saves these, empties Changed and comes with what
 // Twins shows then, but for the one that was rewritten.
 func (j *Job) Oust(now time.Time, twins []*Job, a *Admission) error {

@@ -55,8 +55,17 @@ func (e Event) ReplacedBy() ID {
 // A Store calls it when it writes the job.
 func (j *Job) TakeEvents() []Event {
 	es := j.events
-	j.events = nil
+	j.events, j.was, j.moved = nil, None, false
 	return es
+}
+
+// Was is the state in which the store has the job: where a verb has moved it
+// since it was read or stored, the one before, and None for a new job.
+func (j *Job) Was() State {
+	if j.moved {
+		return j.was
+	}
+	return j.State
 }
 
 // Untold is how many events TakeEvents would return.

@@ -17,6 +17,8 @@ type Job struct {
 	Status
 	keys   *keys   // what was read of Unique and Deduplication at PUSH; nil without a key, and out of a store
 	events []Event // what the verbs did and the store has not written yet
+	was    State   // before the first of them that moved it
+	moved  bool    // there was one
 	rules  *Rules  // what the server decides; see Under
 }
 
@@ -135,6 +137,6 @@ func (j *Job) Clone() *Job {
 		l := *j.Lost
 		c.Lost = &l
 	}
-	c.events, c.rules = nil, nil
+	c.events, c.was, c.moved, c.rules = nil, None, false, nil
 	return &c
 }

@@ -42,10 +42,18 @@ type Store interface {
 // as fast as it should.
 var ErrDegraded = errors.New("degraded")
 
-// ReadTx reads one snapshot.
+// ReadTx reads one snapshot. It is the sum of small roles; take no more than you use.
 type ReadTx interface {
-	// Jobs.
+	JobReader
+	KeyReader
+	QueueReader
+	WorkerReader
+	EventReader
+	CronReader
+}
 
+// JobReader reads jobs.
+type JobReader interface {
 	// Job returns a copy of the job, or NotFound.
 	Job(ID) (*Job, error)
 	// Jobs returns the page of jobs that f asks for, and how many there are in all,
@@ -60,9 +68,10 @@ type ReadTx interface {
 	Holders(worker string) (map[string][]ID, error)
 	// DeadStats counts the dead letters.
 	DeadStats() (DeadStats, error)
+}
 
-	// The keys that keep jobs from being doubled.
-
+// KeyReader finds jobs by the keys that keep them from being doubled.
+type KeyReader interface {
 	// Twins returns, of the jobs with this Fingerprint, the one that Holds it and
 	// of the others the newest of each state: nine at most, whatever is stored.
 	// The job with the ID but is none of them; it may be empty.
@@ -72,30 +81,34 @@ type ReadTx interface {
 	DedupOwner(queue, id string, now time.Time) (*Job, error)
 	// Custom returns the job with this CustomID, or nil.
 	Custom(queue, id string) (*Job, error)
+}
 
-	// Queues. One exists from the first job that named it on.
-
+// QueueReader reads queues. A queue exists from the first job that named it on.
+type QueueReader interface {
 	// Queue returns the queue with its counters, or NotFound.
 	Queue(name string) (Queue, error)
 	// Queues returns all queues by name.
 	Queues() ([]Queue, error)
+}
 
-	// The workers that have registered or beaten.
-
+// WorkerReader reads the workers that have registered or beaten.
+type WorkerReader interface {
 	// Worker returns the worker, or NotFound.
 	Worker(id string) (WorkerInfo, error)
 	// Workers returns all workers by id.
 	Workers() ([]WorkerInfo, error)
+}
 
-	// Schedules.
-
+// CronReader reads schedules.
+type CronReader interface {
 	// Cron returns a copy of the schedule, or NotFound.
 	Cron(name string) (*Cron, error)
 	// Crons returns copies of all schedules by name.
 	Crons() ([]*Cron, error)
+}
 
-	// The event log.
-
+// EventReader reads the event log.
+type EventReader interface {
 	// Events returns at most f.Limit events in ascending order, and fewer if f.Room
 	// ends the page; if there is no room for the first, it is NoRoom.
 	Events(f EventFilter) ([]Event, error)
@@ -108,20 +121,12 @@ type ReadTx interface {
 // Tx is a read-write transaction. It must not be used after fn has returned,
 // nor by two goroutines.
 type Tx interface {
-	ReadTx
-	// Available returns up to n available jobs: the queues in the order given,
-	// inside one by priority, highest first, then by Seq. Paused queues have none.
-	// It and Due may return fewer when they are large, but at least one if there is one.
-	Available(queues []string, n int) ([]*Job, error)
-	// Due returns up to n jobs in state s whose DueAt is not after before, the
-	// earliest first, and those of one instant by Seq. With math.MaxInt32 it
-	// returns all, however large.
-	Due(s State, before time.Time, n int) ([]*Job, error)
-	// NextDue returns the earliest DueAt of state s, or the zero time.
-	NextDue(s State) (time.Time, error)
-	// Dead returns up to n dead letters, those that died first at the front. Of
-	// f it heeds Queue, Type, ErrorType, Since and Until.
-	Dead(f Filter, n int) ([]*Job, error)
+	WorkTx
+	JobWriter
+}
+
+// JobWriter stores jobs.
+type JobWriter interface {
 	// InsertJob stores a new job, its events and its counters. Duplicate if the
 	// ID exists; Internal if another job Holds its Fingerprint or has its CustomID,
 	// which the caller has looked at before. A job with Seq 0 is given the next Seq, also in *j; so is Told.
@@ -140,6 +145,24 @@ type Tx interface {
 	RewriteJob(j *Job) error
 	// DeleteJob removes a job for good, or returns NotFound.
 	DeleteJob(ID) error
+}
+
+// WorkTx is what a Tx can do beside storing jobs.
+type WorkTx interface {
+	ReadTx
+	// Available returns up to n available jobs: the queues in the order given,
+	// inside one by priority, highest first, then by Seq. Paused queues have none.
+	// It and Due may return fewer when they are large, but at least one if there is one.
+	Available(queues []string, n int) ([]*Job, error)
+	// Due returns up to n jobs in state s whose DueAt is not after before, the
+	// earliest first, and those of one instant by Seq. With math.MaxInt32 it
+	// returns all, however large.
+	Due(s State, before time.Time, n int) ([]*Job, error)
+	// NextDue returns the earliest DueAt of state s, or the zero time.
+	NextDue(s State) (time.Time, error)
+	// Dead returns up to n dead letters, those that died first at the front. Of
+	// f it heeds Queue, Type, ErrorType, Since and Until.
+	Dead(f Filter, n int) ([]*Job, error)
 	// PutWorker stores what is known of a worker; DeleteWorker forgets it.
 	PutWorker(WorkerInfo) error
 	DeleteWorker(id string) error

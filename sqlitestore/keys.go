@@ -45,7 +45,7 @@ func (f finder) named(index string, id job.ID, fits func(*job.Job) bool) (*job.J
 	return nil, err
 }
 
-// twins walks the keys of a fingerprint; see [job.ReadTx].
+// twins walks the keys of a fingerprint; see [job.KeyReader].
 func (f finder) twins(fingerprint string, but job.ID) (jobs []*job.Job, err error) {
 	key, _ := blob(fingerprint).([]byte)
 	if key == nil {
@@ -93,7 +93,7 @@ func (f finder) one(index string, ask func(func(id, state string), ...driver.Val
 	return f.named(index, found, fits)
 }
 
-// owner finds who holds a deduplication key; see [job.ReadTx].
+// owner finds who holds a deduplication key; see [job.KeyReader].
 func (f finder) owner(queue, id string, now time.Time) (*job.Job, error) {
 	return f.one(dedupIndex, f.dedup, func(j *job.Job) bool {
 		key, _ := j.DedupKey()
@@ -101,7 +101,7 @@ func (f finder) owner(queue, id string, now time.Time) (*job.Job, error) {
 	}, queue, id, now.UnixMilli())
 }
 
-// called finds the job with a caller's own name; see [job.ReadTx].
+// called finds the job with a caller's own name; see [job.KeyReader].
 func (f finder) called(queue, id string) (*job.Job, error) {
 	return f.one(customIndex, f.custom, func(j *job.Job) bool { return j.CustomID == id && j.Queue == queue }, queue, id)
 }
@@ -158,28 +158,28 @@ func columns[V any](row []V) (id, state string) {
 	return id, state
 }
 
-// Twins finds the jobs with a unique key; see [job.ReadTx].
+// Twins finds the jobs with a unique key; see [job.KeyReader].
 func (t *tx) Twins(fingerprint string, but job.ID) ([]*job.Job, error) {
 	return t.finder().twins(fingerprint, but)
 }
 
-// Twins finds the jobs with a unique key; see [job.ReadTx].
+// Twins finds the jobs with a unique key; see [job.KeyReader].
 func (r reader) Twins(fingerprint string, but job.ID) ([]*job.Job, error) {
 	return r.finder().twins(fingerprint, but)
 }
 
-// DedupOwner finds who holds a deduplication key; see [job.ReadTx].
+// DedupOwner finds who holds a deduplication key; see [job.KeyReader].
 func (t *tx) DedupOwner(queue, id string, now time.Time) (*job.Job, error) {
 	return t.finder().owner(queue, id, now)
 }
 
-// DedupOwner finds who holds a deduplication key; see [job.ReadTx].
+// DedupOwner finds who holds a deduplication key; see [job.KeyReader].
 func (r reader) DedupOwner(queue, id string, now time.Time) (*job.Job, error) {
 	return r.finder().owner(queue, id, now)
 }
 
-// Custom finds the job with a caller's own name; see [job.ReadTx].
+// Custom finds the job with a caller's own name; see [job.KeyReader].
 func (t *tx) Custom(queue, id string) (*job.Job, error) { return t.finder().called(queue, id) }
 
-// Custom finds the job with a caller's own name; see [job.ReadTx].
+// Custom finds the job with a caller's own name; see [job.KeyReader].
 func (r reader) Custom(queue, id string) (*job.Job, error) { return r.finder().called(queue, id) }
