@@ -254,11 +254,13 @@ func goldens(t *testing.T) map[string]set {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, answer, _ := strings.Cut(string(raw), "-- answer --\n")
-		_, body, _ := strings.Cut(answer, "\n\n")
-		var v any
-		if json.Unmarshal([]byte(body), &v) == nil {
-			gather(found, "answers", v)
+		for _, text := range strings.Split(string(raw), "-- answer --\n")[1:] {
+			answer, _, _ := strings.Cut(text, "\n=== ")
+			_, body, _ := strings.Cut(answer, "\n\n")
+			var v any
+			if json.Unmarshal([]byte(body), &v) == nil {
+				gather(found, "answers", v)
+			}
 		}
 	}
 	return found

@@ -31,13 +31,17 @@ var mayImport = map[string][]string{
 	"adapters/nethttp":     {"job", "internal/rawjson"},
 	"adapters/echo":        {"job", "adapters/nethttp"}, // the rules of headers stand once
 	"cronsched":            {"job", "internal/wording"},
-	"sidecar":              {"job", "cronsched"},
+	"cronfile":             {"job", "cronsched", "internal/wording"},
+	"sidecar":              {"job", "sidecar/schedule"},
+	"sidecar/schedule":     {"job", "cronsched"},
 	"sidecar/httpapi":      {"job", "internal/wire"},
 	"internal/wire":        {"job", "internal/wording", "internal/rawjson"},
 	"internal/rawjson":     {},
 	"internal/wording":     {},
 	"internal/logsink":     {},
+	"internal/testdb":      {},
 	"client":               {"job", "internal/wire"},
+	"once":                 {"job"},
 	"examples":             {},
 	"examples/quickstart":  public,
 	"examples/go-once":     public,
@@ -48,7 +52,13 @@ var mayImport = map[string][]string{
 
 // public is what anybody may import.
 var public = []string{"job", "sqlitestore", "outbox", "adapters/sqlite", "adapters/postgres", "adapters/mysql",
-	"adapters/pgx", "adapters/gorm", "adapters/nethttp", "adapters/echo", "cronsched", "sidecar", "sidecar/httpapi", "client"}
+	"adapters/pgx", "adapters/gorm", "adapters/nethttp", "adapters/echo", "cronsched", "cronfile", "sidecar", "sidecar/httpapi", "client", "once"}
+
+// adapters/pgx and adapters/gorm are packages, not modules of their own. A module
+// that imports client, outbox or sidecar gets neither pgx nor gorm into its go.mod
+// or go.sum as it is, since nothing that it builds needs them. As modules they would
+// each need a tag and a commit of their own at every release, behind the one that
+// they require, and go test ./... would no longer test them.
 
 // mustNotLink says what a program that imports the package must not be made to
 // carry: a package, or with a slash at the end all below it.
@@ -61,7 +71,9 @@ var mustNotLink = map[string][]string{
 	"adapters/gorm":    append([]string{"github.com/glebarez/", "github.com/labstack/"}, drivers...),
 	"adapters/nethttp": append([]string{"database/sql", "github.com/labstack/"}, drivers...),
 	"adapters/echo":    append([]string{"database/sql"}, drivers...),
+	"cronfile":         append([]string{"database/sql", "net/http"}, drivers...),
 	"client":           append([]string{"github.com/labstack/", module + "/sidecar"}, drivers...),
+	"once":             append([]string{"net/http", "github.com/labstack/", module + "/client"}, drivers...),
 }
 
 // drivers of databases are chosen by the program, never by the library.

@@ -37,7 +37,7 @@ func (c *Client) Claims(ctx context.Context, f job.Filter) (job.Claims, error) {
 			return job.Claims{}, err
 		}
 		if first {
-			all.Total = page.Total
+			all.Total, all.AtLeast = page.Total, page.AtLeast
 		}
 		all.Claims, all.Next = append(all.Claims, page.Claims...), page.Next
 		if page.Next == "" || len(page.Claims) == 0 || len(all.Claims) >= want {

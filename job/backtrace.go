@@ -48,8 +48,8 @@ func withoutTraces(raw json.RawMessage) json.RawMessage {
 		b.EndArray()
 		return json.RawMessage(b)
 	}
-	_ = rawjson.AllMembers(raw, func(name string, v json.RawMessage) error { // likewise
-		if !isTrace(name) {
+	_ = rawjson.Walk(raw, func(quoted, v json.RawMessage) error { // likewise
+		if name := rawjson.Unquote(quoted); !isTrace(name) {
 			b.Quoted(name, withoutTraces(v))
 		}
 		return nil

@@ -55,8 +55,17 @@ func (e Event) ReplacedBy() ID {
 // A Store calls it when it writes the job.
 func (j *Job) TakeEvents() []Event {
 	es := j.events
-	j.events = nil
+	j.events, j.was, j.moved = nil, None, false
 	return es
+}
+
+// Was is the state in which the store has the job: where a verb has moved it
+// since it was read or stored, the one before, and None for a new job.
+func (j *Job) Was() State {
+	if j.moved {
+		return j.was
+	}
+	return j.State
 }
 
 // Untold is how many events TakeEvents would return.
@@ -128,14 +137,11 @@ func (j *Job) tellDiscarded(now time.Time, f Failure) {
 
 // brief writes the short form of a failure that events carry.
 func (f Failure) brief(o *rawjson.Writer, name string) {
-	e := rawjson.Object(make([]byte, 0, 96))
-	e.Optional("code", f.Code)
-	e.Str("type", f.ErrorType())
-	e.Str("message", f.Message)
+	o.Object(name).Optional("code", f.Code).Str("type", f.ErrorType()).Str("message", f.Message)
 	if f.Retryable != nil {
-		e.Bool("retryable", *f.Retryable)
+		o.Bool("retryable", *f.Retryable)
 	}
-	o.Raw(name, e.Close())
+	o.End()
 }
 
 // record makes f the job's latest error and adds it to the history, of which

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -13,22 +14,30 @@ import (
 	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
-// Canonical is the text that the fingerprint of e is over: the RFC 8785 form of
+// canonical is the text that the fingerprint of e is over: the RFC 8785 form of
 // the dimensions (ojs-unique-jobs.md §4.1, contract §4.10). e must be valid. The
 // error is Invalid when args does not hold what ArgsKeys names.
-func (p UniquePolicy) Canonical(e *Envelope) ([]byte, error) {
+func (p UniquePolicy) canonical(e *Envelope) ([]byte, error) {
+	raw, err := p.counted(e)
+	if err != nil {
+		return nil, err
+	}
+	text, err := rawjson.Canonical(raw)
+	if err != nil {
+		return nil, Errorf(Malformed, "%w", err)
+	}
+	return text, nil
+}
+
+// counted is the object of what the fingerprint of e is over.
+func (p UniquePolicy) counted(e *Envelope) ([]byte, error) {
 	o := rawjson.Object(make([]byte, 0, 256))
 	o.Str("type", e.Type)
 	if p.Key != "" {
-		o.Str("key", p.Key)
-		return canonicalJSON(o.Close())
+		return o.Str("key", p.Key).Close(), nil
 	}
 	if slices.Contains(p.Keys, "queue") {
-		queue := e.Queue
-		if queue == "" {
-			queue = DefaultQueue
-		}
-		o.Str("queue", queue)
+		o.Str("queue", cmp.Or(e.Queue, DefaultQueue))
 	}
 	if slices.Contains(p.Keys, "args") {
 		args, err := p.args(e.Args)
@@ -41,7 +50,7 @@ func (p UniquePolicy) Canonical(e *Envelope) ([]byte, error) {
 		values, _ := pick(e.Meta, p.MetaKeys)
 		o.Raw("meta", chosen(p.MetaKeys, values))
 	}
-	return canonicalJSON(o.Close())
+	return o.Close(), nil
 }
 
 // args is the part of args that counts: all of it, or the named members of the
@@ -53,12 +62,7 @@ func (p UniquePolicy) args(args json.RawMessage) (json.RawMessage, error) {
 	if p.ArgsKeys == nil {
 		return args, nil
 	}
-	var first json.RawMessage
-	if len(args) > 1 {
-		if i := rawjson.SkipSpace(args, 1); args[i] != ']' {
-			first = args[i:rawjson.SkipValue(args, i)]
-		}
-	}
+	first := rawjson.First(args)
 	if !p.Lenient && (first == nil || first[0] != '{') {
 		return nil, invalid(Invalid, "unique.args_keys", "needs args to begin with an object that holds the names, got %s", rawjson.Kind(first))
 	}
@@ -77,26 +81,17 @@ func (p UniquePolicy) args(args json.RawMessage) (json.RawMessage, error) {
 // are the same in NFC, the last counts. What is no object has no members.
 func pick(obj json.RawMessage, names []string) (values []json.RawMessage, found int) {
 	values = make([]json.RawMessage, len(names))
-	if len(obj) == 0 || obj[0] != '{' {
-		return values, 0
-	}
-	for i := rawjson.SkipSpace(obj, 1); obj[i] != '}'; {
-		end := rawjson.SkipValue(obj, i)
-		quoted := obj[i:end]
-		name := rawjson.Unquote(quoted) // it is valid JSON
-		i = rawjson.SkipSpace(obj, rawjson.SkipSpace(obj, end)+1)
-		end = rawjson.SkipValue(obj, i)
-		half := strings.ContainsRune(name, utf8.RuneError) && halved(quoted) // no list can name it
+	_ = rawjson.Walk(obj, func(quoted, v json.RawMessage) error { // what is no object has none
+		name := rawjson.Unquote(quoted)
+		half := strings.ContainsRune(name, utf8.RuneError) && rawjson.Halved(quoted) // no list can name it
 		if n, ok := slices.BinarySearch(names, norm.NFC.String(name)); ok && !half {
 			if values[n] == nil {
 				found++
 			}
-			values[n] = obj[i:end]
+			values[n] = v
 		}
-		if i = rawjson.SkipSpace(obj, end); obj[i] == ',' {
-			i = rawjson.SkipSpace(obj, i+1)
-		}
-	}
+		return nil
+	})
 	return values, found
 }
 
@@ -111,9 +106,9 @@ func chosen(names []string, values []json.RawMessage) json.RawMessage {
 	return o.Close()
 }
 
-// Fingerprint is the lower-case hexadecimal SHA-256 of a canonical text
+// fingerprintOf is the lower-case hexadecimal SHA-256 of a canonical text
 // (ojs-unique-jobs.md §4.2).
-func Fingerprint(canonical []byte) string {
+func fingerprintOf(canonical []byte) string {
 	sum := sha256.Sum256(canonical)
 	return hex.EncodeToString(sum[:])
 }

@@ -17,6 +17,8 @@ type Job struct {
 	Status
 	keys   *keys   // what was read of Unique and Deduplication at PUSH; nil without a key, and out of a store
 	events []Event // what the verbs did and the store has not written yet
+	was    State   // before the first of them that moved it
+	moved  bool    // there was one
 	rules  *Rules  // what the server decides; see Under
 }
 
@@ -72,13 +74,14 @@ type Status struct {
 	DedupUntil  time.Time     // when its deduplication key is free; zero: when it has ended
 	DedupFreed  bool          // its deduplication key was taken off it
 	RewrittenAt time.Time     // when a later PUSH last overwrote its args and meta
+	After       ID            // the job whose end it waits for, or would if it had not been activated; never one that has ended
 	Keep        time.Time     // a window needs it until then, also finished; Forever: as long as it is stored
 	Result      json.RawMessage
 	Error       json.RawMessage // the latest error; ACK removes it
 	Errors      json.RawMessage // a JSON array, oldest first, the newest 25
 }
 
-// Lease is the right of one worker to one attempt (contract: every change by a worker is fenced by it).
+// Lease is the right of one worker to one attempt (contract §4.8): every change by a worker is fenced by it.
 type Lease struct {
 	Token  string        // random, new at each FETCH; known to its holder only
 	Worker string        // may be empty
@@ -135,6 +138,6 @@ func (j *Job) Clone() *Job {
 		l := *j.Lost
 		c.Lost = &l
 	}
-	c.events, c.rules = nil, nil
+	c.events, c.was, c.moved, c.rules = nil, None, false, nil
 	return &c
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http/httptest"
 	"path/filepath"
@@ -115,7 +116,7 @@ func (f field) arrived(t *testing.T, journey string, got, want *job.Job) {
 	if f.of(want).IsZero() {
 		t.Errorf("%s: %s is empty from the start", journey, f.name)
 	} else if !reflect.DeepEqual(g, w) {
-		t.Errorf("%s: %s is lost: got %v, want %v", journey, f.name, g, w)
+		t.Errorf("%s: %s is lost: got %q, want %q", journey, f.name, fmt.Sprintf("%s", g), fmt.Sprintf("%s", w))
 	}
 }
 

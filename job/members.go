@@ -145,6 +145,8 @@ func ownMembers() []member {
 			instants, func(s *Status) *time.Time { return &s.DedupUntil }),
 		happened(member{field: "DedupFreed", unshown: "deduplication is left out", unkept: "0 in the column of DedupUntil says it"},
 			flags, func(s *Status) *bool { return &s.DedupFreed }),
+		happened(member{field: "After", column: "after_id", writes: Apart, unshown: "meta has it for people"},
+			texts[ID](), func(s *Status) *ID { return &s.After }),
 		happened(member{field: "Keep", column: "keep_until", writes: AtKeys, unshown: own},
 			instants, func(s *Status) *time.Time { return &s.Keep }),
 	}

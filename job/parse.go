@@ -301,7 +301,7 @@ func (p *parser) dedup() (err error) {
 	}
 	if v != nil {
 		p.e.Deduplication = v
-		p.keyed().dedup, err = ParseDeduplication(v, name)
+		p.keyed().dedup, err = parseDeduplication(v, name)
 	}
 	return err
 }

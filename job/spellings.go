@@ -9,7 +9,7 @@ import (
 
 // A request may say one thing in several spellings, and among its options or at
 // the top level (contract §2.2). What the options say in whatever spelling beats
-// the top level. At one level the spellings must agree, where the contract does
+// the top level. At one level the spellings must agree, where contract §2.2 does
 // not say which of them wins: what is passed over would be lost without a word.
 
 // level is the options if they have one of the names, else the top level.

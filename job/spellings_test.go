@@ -143,7 +143,7 @@ func TestAStoredPolicyIsReadAsItWas(t *testing.T) {
 }
 
 // Whatever a member is named, it is kept and given back, unless the documents or
-// the contract give it a meaning (ojs-core.md §5.5(4)).
+// contract §2.2 give it a meaning (ojs-core.md §5.5(4)).
 func TestUnknownMembersAreKeptWhateverTheirName(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", " ", "x", "État", "a\"b", "\n", "Type", "QUEUE", "arg", "jobs", "job", "version", "dead", "lease",

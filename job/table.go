@@ -152,6 +152,7 @@ const (
 	AtClaims               // a claim and a heartbeat, and all others
 	AtMoves                // all but a claim and a heartbeat
 	AtKeys                 // those of a job that has a key, or had one
+	Apart                  // those that change it, of which there are few
 )
 
 // Column is how a store keeps a member of a job. A value is nil, an int64, a string

@@ -218,7 +218,7 @@ func distinct(v json.RawMessage, field string) ([]string, error) {
 		list = append(list, norm.NFC.String(s))
 		return err
 	})
-	if err != nil && halved(v) {
+	if err != nil && rawjson.Halved(v) {
 		return nil, invalid(Invalid, field, "must not hold half of a surrogate pair, got %s", shown(v))
 	}
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/outrider-jobs/outrider/job"
+	"github.com/outrider-jobs/outrider/sidecar/schedule"
 )
 
 // Options sets a sidecar up. The zero value works.
@@ -67,10 +68,8 @@ type Sidecar struct {
 	silent []silent  // workers that have been found so and not been dealt with; Run's alone
 	bereft time.Time // when one of them must be looked at again; Run's alone
 
-	crons     timetable
-	cronVerbs sync.Mutex // held while a schedule is changed, or its tick stored
-	ticker    clock      // of the loop that fires schedules
-	ticked    time.Time  // when that loop last looked at the clock; its goroutine's alone
+	crons       *schedule.Schedules
+	cronService // of crons
 }
 
 var _ job.Service = (*Sidecar)(nil)
@@ -108,9 +107,9 @@ func New(store job.Store, o Options) *Sidecar {
 	s := &Sidecar{store: store, o: o, log: o.Log, quiet: make(chan struct{})}
 	s.started = s.now()
 	s.pauses.most = s.o.Silence / 3
-	s.ticked = s.started
 	s.clock.init(len(s.duties()))
-	s.ticker.init(len(s.ticking()))
+	s.crons = s.schedules()
+	s.cronService = s.crons
 	return s
 }
 
@@ -146,18 +145,17 @@ func (s *Sidecar) Recover(ctx context.Context) {
 	if err := s.loadRoster(ctx); err != nil {
 		s.log.Warn("the workers that are known could not be read yet, which is tried again when they are needed", "error", err)
 	}
-	s.round(ctx, &s.clock, s.duties())
+	s.round(ctx)
 	if s.o.Ticks == nil { // which may wait for a database
-		s.round(ctx, &s.ticker, s.ticking())
+		s.crons.Fire(ctx)
 	}
 }
 
-// change is every verb on one job: read, rule, write, in one transaction. Who
-// waits for the job is told after the commit.
+// change is every verb on one job: read, rule, write, in one transaction.
 func (s *Sidecar) change(ctx context.Context, id job.ID, verb func(*job.Job) error) (job.Change, error) {
 	var c job.Change
-	err := s.store.Update(ctx, func(tx job.Tx) error {
-		j, err := tx.Job(id)
+	err := s.update(ctx, func(t *turn) error {
+		j, err := t.Job(id)
 		if err != nil {
 			return err
 		}
@@ -165,37 +163,11 @@ func (s *Sidecar) change(ctx context.Context, id job.ID, verb func(*job.Job) err
 		if err := verb(j); err != nil {
 			return err
 		}
-		return tx.UpdateJob(j)
+		return t.save(j)
 	})
 	if err != nil {
 		return job.Change{}, err
 	}
-	s.announce(c.Job)
 	s.show(c.Job)
 	return c, nil
-}
-
-// announce tells who waits for them that jobs have changed: fetchers of their
-// queues, and the clock. It is called after the commit, never before.
-func (s *Sidecar) announce(jobs ...*job.Job) {
-	if len(jobs) == 0 {
-		return
-	}
-	now := s.now()
-	for _, j := range jobs {
-		if j.State == job.Available {
-			s.bell.ring(j.Queue, 1)
-		}
-		if j.State.Terminal() {
-			s.answers.forget(j.ID)
-			if s.crons.end(j.ID) {
-				s.ticker.wake(0, now)
-			}
-			if at, soon := s.o.Retention.pruneAt(j); soon {
-				s.clock.wake(dutyPrune, later(at, now))
-			}
-		} else if !j.DueAt.IsZero() {
-			s.clock.wake(dutyOf(j.State), later(j.DueAt, now)) // what is due already was not slept through
-		}
-	}
 }

@@ -72,14 +72,7 @@ var insertFirstPlain = `INSERT OR IGNORE INTO jobs (` + namesOf(plainColumns, ""
 VALUES (` + unmet + strings.TrimPrefix(marks(plainColumns), "?") + freshValues + `, ` + marks(uniqueColumns) + `)`
 
 // plain reports whether insertPlain, or insertFirstPlain, writes all there is of a job.
-func plain(j *job.Job) bool {
-	for i := range freshColumns {
-		if !freshColumns[i].Equal(j, fresh) {
-			return false
-		}
-	}
-	return true
-}
+func plain(j *job.Job) bool { return alike(freshColumns, j, fresh) }
 
 const deleteSeq = `DELETE FROM jobs WHERE id = ? AND seq = ?`
 

@@ -18,7 +18,8 @@ var allColumns = job.Columns()
 var (
 	claimColumns = written(func(c job.Column) bool { return c.Writes == job.AtClaims })
 	moveColumns  = written(func(c job.Column) bool { return c.Writes == job.AtClaims || c.Writes == job.AtMoves })
-	keyedColumns = written(func(c job.Column) bool { return c.Writes != job.Once })
+	keyedColumns = written(func(c job.Column) bool { return c.Writes != job.Once && c.Writes != job.Apart })
+	apartColumns = written(func(c job.Column) bool { return c.Writes == job.Apart })
 	otherColumns = written(func(c job.Column) bool { return c.Writes == job.AtMoves || c.Writes == job.AtKeys })
 	bodyColumns  = written(func(c job.Column) bool { return c.Rewritten })
 )
@@ -55,6 +56,9 @@ var (
 	// updateKeyed is updateJob for a job that has, or had, a key.
 	updateKeyed = `UPDATE jobs SET ` + namesOf(keyedColumns, "", " = ?") + was
 
+	// updateApart writes what few jobs ever have, so that the others leave it alone.
+	updateApart = `UPDATE jobs SET ` + namesOf(apartColumns, "", " = ?") + ` WHERE id = ?`
+
 	rewriteJob = `UPDATE jobs SET ` + namesOf(bodyColumns, "", " = ?") + ` WHERE id = ?`
 )
 
@@ -79,9 +83,12 @@ func valuesOf(args []driver.Value, cs []job.Column, j *job.Job) []driver.Value {
 func keyed(j *job.Job) bool { return j.Unique != nil || j.Deduplication != nil }
 
 // claimOnly reports whether updateClaim stores all that has changed of a job.
-func claimOnly(was, j *job.Job) bool {
-	for i := range otherColumns {
-		if !otherColumns[i].Equal(was, j) {
+func claimOnly(was, j *job.Job) bool { return alike(otherColumns, was, j) }
+
+// alike reports whether two jobs have the same in some columns.
+func alike(cs []job.Column, a, b *job.Job) bool {
+	for i := range cs {
+		if !cs[i].Equal(a, b) {
 			return false
 		}
 	}
@@ -223,6 +230,12 @@ func (t *tx) UpdateJob(j *job.Job) error {
 	if n != 1 {
 		return job.Errorf(job.Internal, "job %s was not %s any more", j.ID, was.State)
 	}
+	if !alike(apartColumns, was, j) {
+		t.args = append(valuesOf(t.args[:0], apartColumns, j), string(j.ID))
+		if _, err := t.do(t.w.st.apart, t.args...); err != nil {
+			return t.fail("update job", err)
+		}
+	}
 	t.count(was, -1)
 	t.count(j, 1)
 	t.call.jobs[j.ID] = j.Clone()
@@ -258,6 +271,9 @@ func (t *tx) DeleteJob(id job.ID) error {
 func (t *tx) count(j *job.Job, n int64) {
 	at := j.CreatedAt.UnixMilli()
 	t.call.counts = append(t.call.counts, count{j.Queue, j.State, n, at})
+	if j.After != "" {
+		t.call.waiting += n
+	}
 	if j.Dead {
 		t.call.counts = append(t.call.counts, count{j.Queue, deadCount, n, at})
 	}

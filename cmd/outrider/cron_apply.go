@@ -2,8 +2,12 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
+
+	"github.com/outrider-jobs/outrider/cronfile"
 )
 
 // fileHelp is what apply and diff say of the file.
@@ -59,28 +63,44 @@ func (a *app) comparing(cmd *cobra.Command, apply bool) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		plan, err := planCrons(cmd.Context(), q.client, read, *prune)
+		plan, err := cronfile.Compare(cmd.Context(), q.client, read, *prune)
 		if err != nil {
 			return asked(err)
 		}
 		var broke error
 		if apply {
-			broke = plan.carryOut(cmd.Context(), q.client)
+			broke = plan.Apply(cmd.Context(), q.client)
 		}
 		if broke != nil {
 			return asked(broke)
 		}
-		show := func() error { return plan.print(q.out, a.clock(), *verbose) }
+		show := func() error { return printPlan(q.out, plan, a.clock(), *verbose) }
 		if q.json {
-			show = func() error { return plan.json(q.out, a.clock()) }
+			show = func() error { return printPlanJSON(q.out, plan, a.clock()) }
 		}
 		switch err := show(); {
-		case err != nil || apply && plan.refusal() == nil:
+		case err != nil || apply && refused(plan) == nil:
 			return err
-		case !apply && plan.differs():
+		case !apply && plan.Differs():
 			return errDiffers
 		}
-		return plan.refusal()
+		return refused(plan)
 	}
 	return cmd
+}
+
+// loadCronFile reads a file of schedules, or with - standard input. Without a
+// standard input it is the file of a server, which reads it again.
+func loadCronFile(name string, stdin io.Reader) (*cronfile.File, error) {
+	shown, raw, err := name, []byte(nil), error(nil)
+	if name == "-" {
+		shown = "standard input"
+		raw, err = io.ReadAll(io.LimitReader(stdin, cronfile.MaxBytes+1))
+	} else {
+		raw, err = readFile(name, reading{limit: cronfile.MaxBytes + 1, again: stdin == nil, devices: stdin != nil})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the schedules: %w", err)
+	}
+	return cronfile.Parse(shown, raw)
 }

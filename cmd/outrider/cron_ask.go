@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outrider-jobs/outrider/cronfile"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -184,7 +185,7 @@ func (a *app) cronRemoveCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(q.out, "removed %s; the jobs that it made stay\n", c.Name); err != nil || c.Source != fromFile {
+		if _, err := fmt.Fprintf(q.out, "removed %s; the jobs that it made stay\n", c.Name); err != nil || c.Source != cronfile.Source {
 			return err
 		}
 		_, err = fmt.Fprintln(q.out, "it came from a file: whoever applies that file again makes it again")

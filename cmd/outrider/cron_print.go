@@ -2,43 +2,45 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"time"
 
+	"github.com/outrider-jobs/outrider/cronfile"
 	"github.com/outrider-jobs/outrider/cronsched"
 	"github.com/outrider-jobs/outrider/internal/wording"
 )
 
-// print writes a line for each schedule, and under what is new or changed its
+// printPlan writes a line for each schedule, and under what is new or changed its
 // next runs and what a person may not have meant. Those that stay as they are
 // are shown with verbose.
-func (p *cronPlan) print(w io.Writer, now time.Time, verbose bool) error {
+func printPlan(w io.Writer, p *cronfile.Plan, now time.Time, verbose bool) error {
 	var b strings.Builder
-	for _, c := range p.changes {
-		switch c.mark {
-		case markAdded:
-			fmt.Fprintf(&b, "+ %s  %s  %s\n", c.name, wording.Printable(c.entry.spec.Expression), c.entry.sched.Zone())
-			c.printRuns(&b, now)
-		case markChanged:
-			fmt.Fprintf(&b, "~ %s: %s\n", c.name, strings.Join(c.what, ", "))
-			c.printRuns(&b, now)
-		case markRemoved:
-			fmt.Fprintf(&b, "- %s\n", c.name)
-		case markRefused:
-			fmt.Fprintf(&b, "! %s: %s\n", wording.Printable(c.name), indented(c.err.Error()))
+	for _, c := range p.Changes {
+		switch c.Mark {
+		case cronfile.Added:
+			fmt.Fprintf(&b, "+ %s  %s  %s\n", c.Name, wording.Printable(c.Entry.Spec.Expression), c.Entry.Schedule.Zone())
+			printRuns(&b, c, now)
+		case cronfile.Changed:
+			fmt.Fprintf(&b, "~ %s: %s\n", c.Name, strings.Join(c.What, ", "))
+			printRuns(&b, c, now)
+		case cronfile.Removed:
+			fmt.Fprintf(&b, "- %s\n", c.Name)
+		case cronfile.Refused:
+			fmt.Fprintf(&b, "! %s: %s\n", wording.Printable(c.Name), indented(c.Err.Error()))
 		default:
 			if verbose {
-				fmt.Fprintf(&b, "= %s\n", c.name)
+				fmt.Fprintf(&b, "= %s\n", c.Name)
 			}
 		}
 	}
-	fmt.Fprintln(&b, p.summary())
-	switch list := strings.Join(p.left, ", "); {
-	case p.unsure:
+	fmt.Fprintln(&b, p.Summary())
+	switch list := strings.Join(p.Left, ", "); {
+	case p.Unsure:
 		fmt.Fprintf(&b, "nothing was removed, as an entry that was refused has no name and may be one of these: %s\n", list)
-	case len(p.left) > 0:
+	case len(p.Left) > 0:
 		fmt.Fprintf(&b, "on the server from a file, and not in this one: %s; --prune removes them\n", list)
 	}
 	_, err := io.WriteString(w, b.String())
@@ -55,26 +57,26 @@ func indented(text string) string {
 }
 
 // printRuns writes the next runs of a schedule, and its warnings.
-func (c *cronChange) printRuns(b *strings.Builder, now time.Time) {
-	if !c.on() {
+func printRuns(b *strings.Builder, c *cronfile.Change, now time.Time) {
+	if !fires(c) {
 		fmt.Fprintln(b, "    paused: it does not run until it is resumed")
 	} else {
-		for _, o := range c.runs(now) {
+		for _, o := range runsAfter(c, now) {
 			fmt.Fprintf(b, "    %s\n", occasion(o, now))
 		}
 	}
-	for _, w := range c.warnings(now) {
+	for _, w := range warningsOf(c, now) {
 		fmt.Fprintf(b, "    warning: %s\n", w)
 	}
 }
 
-// warnings are what a person may not have meant, by when the schedule fires and
+// warningsOf are what a person may not have meant, by when the schedule fires and
 // by the options of its jobs.
-func (c *cronChange) warnings(now time.Time) (all []string) {
-	for _, w := range c.entry.sched.Warnings(now) {
+func warningsOf(c *cronfile.Change, now time.Time) (all []string) {
+	for _, w := range c.Entry.Schedule.Warnings(now) {
 		all = append(all, w.Message)
 	}
-	for _, w := range c.entry.spec.Warnings() {
+	for _, w := range c.Entry.Spec.Warnings() {
 		all = append(all, w.Message)
 	}
 	return all
@@ -94,8 +96,8 @@ func occasion(o cronsched.Occurrence, now time.Time) string {
 // wallForm is how a time on the wall is shown.
 const wallForm = "Mon 2006-01-02 15:04:05 -07:00"
 
-// json writes the plan for programs.
-func (p *cronPlan) json(w io.Writer, now time.Time) error {
+// printPlanJSON writes the plan for programs.
+func printPlanJSON(w io.Writer, p *cronfile.Plan, now time.Time) error {
 	type change struct {
 		Change     string   `json:"change"`
 		Name       string   `json:"name"`
@@ -106,7 +108,7 @@ func (p *cronPlan) json(w io.Writer, now time.Time) error {
 		Warnings   []string `json:"warnings,omitempty"`
 		Error      string   `json:"error,omitempty"`
 	}
-	words := map[mark]string{markAdded: "added", markChanged: "changed", markSame: "unchanged", markRemoved: "removed", markRefused: "refused"}
+	words := map[cronfile.Mark]string{cronfile.Added: "added", cronfile.Changed: "changed", cronfile.Unchanged: "unchanged", cronfile.Removed: "removed", cronfile.Refused: "refused"}
 	answer := struct {
 		Changes   []change `json:"changes"`
 		Added     int      `json:"added"`
@@ -115,19 +117,19 @@ func (p *cronPlan) json(w io.Writer, now time.Time) error {
 		Unchanged int      `json:"unchanged"`
 		Refused   int      `json:"refused"`
 		Left      []string `json:"left,omitempty"`
-	}{[]change{}, p.count(markAdded), p.count(markChanged), p.count(markRemoved), p.count(markSame), p.count(markRefused), p.left}
-	for _, c := range p.changes {
-		line := change{Change: words[c.mark], Name: c.name, What: c.what}
-		switch c.mark {
-		case markRefused:
-			line.What, line.Error = nil, c.err.Error()
-		case markAdded, markChanged:
-			line.Expression, line.Timezone = c.entry.spec.Expression, c.entry.sched.Zone()
-			line.Warnings = c.warnings(now)
-			if !c.on() {
+	}{[]change{}, p.Count(cronfile.Added), p.Count(cronfile.Changed), p.Count(cronfile.Removed), p.Count(cronfile.Unchanged), p.Count(cronfile.Refused), p.Left}
+	for _, c := range p.Changes {
+		line := change{Change: words[c.Mark], Name: c.Name, What: c.What}
+		switch c.Mark {
+		case cronfile.Refused:
+			line.What, line.Error = nil, c.Err.Error()
+		case cronfile.Added, cronfile.Changed:
+			line.Expression, line.Timezone = c.Entry.Spec.Expression, c.Entry.Schedule.Zone()
+			line.Warnings = warningsOf(c, now)
+			if !fires(c) {
 				break
 			}
-			for _, o := range c.runs(now) {
+			for _, o := range runsAfter(c, now) {
 				if o.Skipped == "" {
 					line.NextRuns = append(line.NextRuns, o.At.UTC().Format(time.RFC3339))
 				}
@@ -136,4 +138,64 @@ func (p *cronPlan) json(w io.Writer, now time.Time) error {
 		answer.Changes = append(answer.Changes, line)
 	}
 	return json.NewEncoder(w).Encode(answer)
+}
+
+// fires reports whether the schedule fires after the change.
+func fires(c *cronfile.Change) bool {
+	switch {
+	case c.Now != nil:
+		return c.Now.On()
+	case c.Entry.Spec.Enabled != nil:
+		return *c.Entry.Spec.Enabled
+	}
+	return c.Was == nil || c.Was.On()
+}
+
+// nextRuns is how many runs are shown of what is new or changed.
+const nextRuns = 5
+
+// runsAfter are the next ticks after the change.
+func runsAfter(c *cronfile.Change, now time.Time) []cronsched.Occurrence {
+	next := time.Time{}
+	switch e := c.Entry.Spec.Expression; {
+	case c.Now != nil:
+		next = c.Now.NextRunAt
+	case c.Was != nil && c.Was.Expression == e:
+		next = c.Was.NextRunAt
+	}
+	return runsFrom(c.Entry.Schedule, now, next)
+}
+
+// runsFrom are the next ticks of a schedule whose next run is known, or zero.
+// What is skipped among them does not count.
+func runsFrom(s cronsched.Spec, now, next time.Time) (runs []cronsched.Occurrence) {
+	switch every := s.Every(); {
+	case next.IsZero():
+	case every > 0:
+		now = next.Add(-every) // it counts from when it was made, which its runs tell
+	case !next.After(now):
+		now = next.Add(-1) // it is due
+	}
+	n := 0
+	for o := range s.Upcoming(now) {
+		if runs = append(runs, o); o.Skipped == "" {
+			n++
+		}
+		if n == nextRuns || len(runs) == 2*nextRuns {
+			break
+		}
+	}
+	return runs
+}
+
+// refused is the error of a command whose file was refused in part, or nil.
+func refused(p *cronfile.Plan) error {
+	switch n := p.Count(cronfile.Refused); n {
+	case 0:
+		return nil
+	case 1:
+		return errors.New("1 schedule was refused; the others were not held up by it")
+	default:
+		return fmt.Errorf("%d schedules were refused; the others were not held up by them", n)
+	}
 }

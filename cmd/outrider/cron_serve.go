@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
+	"github.com/outrider-jobs/outrider/cronfile"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -40,29 +43,29 @@ func (s *server) applyCronFile(ctx context.Context) {
 	}
 }
 
-func (s *server) applyCrons(ctx context.Context, f *cronFile) error {
-	plan, err := planCrons(ctx, s.side, f, true)
+func (s *server) applyCrons(ctx context.Context, f *cronfile.File) error {
+	plan, err := cronfile.Compare(ctx, s.side, f, true)
 	if err != nil {
 		return err
 	}
-	if err := plan.carryOut(ctx, s.side); err != nil {
+	if err := plan.Apply(ctx, s.side); err != nil {
 		return err
 	}
-	for _, c := range plan.changes {
-		if c.mark == markRefused {
-			s.log.Error("a schedule of the file was refused; what the server had of that name stays", "schedule", c.name, "err", c.err)
+	for _, c := range plan.Changes {
+		if c.Mark == cronfile.Refused {
+			s.log.Error("a schedule of the file was refused; what the server had of that name stays", "schedule", c.Name, "err", c.Err)
 		}
 	}
-	if plan.unsure {
+	if plan.Unsure {
 		s.log.Warn("no schedule was removed, as an entry that was refused has no name and may be one of those that are not in the file",
-			"file", f.name, "schedules", strings.Join(plan.left, ", "))
+			"file", f.Name, "schedules", strings.Join(plan.Left, ", "))
 	}
-	s.log.Info("the file of schedules was applied", "file", f.name, "added", plan.count(markAdded), "changed", plan.count(markChanged),
-		"removed", plan.count(markRemoved), "unchanged", plan.count(markSame), "refused", plan.count(markRefused))
-	if s.cfg.out == nil || !plan.differs() {
+	s.log.Info("the file of schedules was applied", "file", f.Name, "added", plan.Count(cronfile.Added), "changed", plan.Count(cronfile.Changed),
+		"removed", plan.Count(cronfile.Removed), "unchanged", plan.Count(cronfile.Unchanged), "refused", plan.Count(cronfile.Refused))
+	if s.cfg.out == nil || !plan.Differs() {
 		return nil
 	}
-	return plan.print(s.cfg.out, time.Now(), false)
+	return printPlan(s.cfg.out, plan, time.Now(), false)
 }
 
 // tellOfFormerFile says that schedules are left of a file that is not given any more.
@@ -74,7 +77,7 @@ func (s *server) tellOfFormerFile(ctx context.Context) {
 	}
 	n := 0
 	for _, c := range page.Crons {
-		if c.Source == fromFile {
+		if c.Source == cronfile.Source {
 			n++
 		}
 	}
@@ -90,9 +93,9 @@ func (s *server) watchHangups() <-chan os.Signal {
 		return nil
 	}
 	ch := make(chan os.Signal, 1)
-	stop := notifyHangups(ch)
+	signal.Notify(ch, syscall.SIGHUP)
 	s.closers = append(s.closers, func() error {
-		stop()
+		signal.Stop(ch)
 		return nil
 	})
 	return ch

@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/outrider-jobs/outrider/cronfile"
 	"github.com/outrider-jobs/outrider/cronsched"
 	"github.com/outrider-jobs/outrider/internal/wording"
 	"github.com/outrider-jobs/outrider/job"
@@ -86,7 +87,7 @@ func printCrons(out io.Writer, all []*job.Cron, now time.Time) error {
 	}
 	rows := [][]string{{"NAME", "SCHEDULE", "ZONE", "NEXT", "LAST", "RUNS", "STATE"}}
 	for _, c := range all {
-		rows = append(rows, []string{c.Name, c.Expression, zoneOf(c), wall(c, c.NextRunAt, now), wall(c, c.LastRunAt, now),
+		rows = append(rows, []string{c.Name, c.Expression, cronfile.Zone(c), wall(c, c.NextRunAt, now), wall(c, c.LastRunAt, now),
 			strconv.FormatInt(c.RunCount, 10), stateOf(c)})
 	}
 	return table(out, rows)
@@ -103,7 +104,7 @@ func printCron(out io.Writer, c *job.Cron, now time.Time) error {
 		return fmt.Errorf("the server's answer cannot be read: %w", err)
 	}
 	rows := [][]string{
-		{"name", c.Name}, {"expression", c.Expression}, {"zone", zoneOf(c)}, {"state", stateOf(c)},
+		{"name", c.Name}, {"expression", c.Expression}, {"zone", cronfile.Zone(c)}, {"state", stateOf(c)},
 		{"next run", wall(c, c.NextRunAt, now)}, {"last run", wall(c, c.LastRunAt, now)}, {"runs", strconv.FormatInt(c.RunCount, 10)},
 		{"overlap", string(c.Overlap)}, {"kept by", made}, {"created", instant(c.CreatedAt)}, {"updated", instant(c.UpdatedAt)},
 		{"job", template.String()},

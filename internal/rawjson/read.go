@@ -31,7 +31,7 @@ type Names map[string]string
 // would see it again: two readers must not see two objects.
 func (t Names) Members(raw []byte, fn func(name string, value json.RawMessage) error) error {
 	var seen seenNames
-	return walk(raw, func(quoted, value json.RawMessage) error {
+	return Walk(raw, func(quoted, value json.RawMessage) error {
 		name := t.Unquote(quoted)
 		if seen.again(name) {
 			return &Error{Twice: name}
@@ -46,39 +46,31 @@ func (t Names) Set(obj json.RawMessage) map[string]bool {
 		return nil
 	}
 	names := map[string]bool{}
-	_ = walk(obj, func(quoted, _ json.RawMessage) error { // what is no object has no names
+	_ = Walk(obj, func(quoted, _ json.RawMessage) error { // what is no object has no names
 		names[t.Unquote(quoted)] = true
 		return nil
 	})
 	return names
 }
 
-// Members is [Names.Members] without a table.
-func Members(raw []byte, fn func(name string, value json.RawMessage) error) error {
-	return Names(nil).Members(raw, fn)
-}
-
-// AllMembers is [Members] for objects in which a name may come twice.
-func AllMembers(raw []byte, fn func(name string, value json.RawMessage) error) error {
-	return walk(raw, func(quoted, value json.RawMessage) error { return fn(Unquote(quoted), value) })
-}
-
-// walk calls fn for each member with its name as it is written.
-func walk(raw []byte, fn func(quoted, value json.RawMessage) error) error {
-	i := SkipSpace(raw, 0)
+// Walk calls fn for each member of a valid JSON object in order, with its name as it is
+// written, until fn returns an error, which it returns. A name may come twice. An
+// [Error] is returned for a value that is no object.
+func Walk(raw []byte, fn func(quoted, value json.RawMessage) error) error {
+	i := skipSpace(raw, 0)
 	if i == len(raw) || raw[i] != '{' {
 		return &Error{Need: "object", Got: Kind(bytes.TrimSpace(raw[i:]))}
 	}
-	for i = SkipSpace(raw, i+1); raw[i] != '}'; {
-		end := SkipValue(raw, i)
+	for i = skipSpace(raw, i+1); raw[i] != '}'; {
+		end := skipValue(raw, i)
 		quoted := raw[i:end:end]
-		i = SkipSpace(raw, SkipSpace(raw, end)+1) // over the colon
-		end = SkipValue(raw, i)
+		i = skipSpace(raw, skipSpace(raw, end)+1) // over the colon
+		end = skipValue(raw, i)
 		if err := fn(quoted, raw[i:end:end]); err != nil {
 			return err
 		}
-		if i = SkipSpace(raw, end); raw[i] == ',' {
-			i = SkipSpace(raw, i+1)
+		if i = skipSpace(raw, end); raw[i] == ',' {
+			i = skipSpace(raw, i+1)
 		}
 	}
 	return nil
@@ -117,21 +109,33 @@ func (s *seenNames) again(name string) bool {
 // Elements calls fn for each element of a valid JSON array in order, until fn returns
 // an error, which it returns. An [Error] is returned for a value that is no array.
 func Elements(raw []byte, fn func(i int, value json.RawMessage) error) error {
-	i := SkipSpace(raw, 0)
+	i := skipSpace(raw, 0)
 	if i == len(raw) || raw[i] != '[' {
 		return &Error{Need: "array", Got: Kind(bytes.TrimSpace(raw[i:]))}
 	}
-	i = SkipSpace(raw, i+1)
+	i = skipSpace(raw, i+1)
 	for n := 0; raw[i] != ']'; n++ {
-		end := SkipValue(raw, i)
+		end := skipValue(raw, i)
 		if err := fn(n, raw[i:end:end]); err != nil {
 			return err
 		}
-		if i = SkipSpace(raw, end); raw[i] == ',' {
-			i = SkipSpace(raw, i+1)
+		if i = skipSpace(raw, end); raw[i] == ',' {
+			i = skipSpace(raw, i+1)
 		}
 	}
 	return nil
+}
+
+// First is the first element of a valid array, nil for none. What is no array has none.
+func First(raw json.RawMessage) json.RawMessage {
+	i := skipSpace(raw, 0)
+	if i == len(raw) || raw[i] != '[' {
+		return nil
+	}
+	if i = skipSpace(raw, i+1); raw[i] == ']' {
+		return nil
+	}
+	return raw[i:skipValue(raw, i)]
 }
 
 // Has reports whether a valid object has a member of that name.
@@ -141,7 +145,7 @@ func Has(obj json.RawMessage, name string) bool { return Member(obj, name) != ni
 // no members.
 func Member(obj json.RawMessage, name string) (value json.RawMessage) {
 	if len(obj) > 2 {
-		_ = walk(obj, func(quoted, v json.RawMessage) error { // what is no object has no members
+		_ = Walk(obj, func(quoted, v json.RawMessage) error { // what is no object has no members
 			if value == nil && is(quoted, name) {
 				value = v
 			}
@@ -162,8 +166,8 @@ func is(quoted []byte, s string) bool {
 // Without is a valid object less the members of one name.
 func Without(obj json.RawMessage, drop string) json.RawMessage {
 	w := Object(make([]byte, 0, len(obj)))
-	_ = AllMembers(obj, func(name string, v json.RawMessage) error { // what is no object has no members
-		if name != drop {
+	_ = Walk(obj, func(quoted, v json.RawMessage) error { // what is no object has no members
+		if name := Unquote(quoted); name != drop {
 			w.Quoted(name, v)
 		}
 		return nil
@@ -171,16 +175,16 @@ func Without(obj json.RawMessage, drop string) json.RawMessage {
 	return w.Close()
 }
 
-// SkipSpace is where the white space at raw[i:] has ended.
-func SkipSpace(raw []byte, i int) int {
+// skipSpace is where the white space at raw[i:] has ended.
+func skipSpace(raw []byte, i int) int {
 	for i < len(raw) && space[raw[i]] {
 		i++
 	}
 	return i
 }
 
-// SkipValue is where the valid value that begins at raw[i] has ended.
-func SkipValue(raw []byte, i int) int {
+// skipValue is where the valid value that begins at raw[i] has ended.
+func skipValue(raw []byte, i int) int {
 	switch raw[i] {
 	case '"':
 		for i++; raw[i] != '"'; i++ {
@@ -193,7 +197,7 @@ func SkipValue(raw []byte, i int) int {
 		for level := 0; ; i++ {
 			switch raw[i] {
 			case '"':
-				i = SkipValue(raw, i) - 1
+				i = skipValue(raw, i) - 1
 			case '{', '[':
 				level++
 			case '}', ']':

@@ -106,17 +106,15 @@ func (w *Writer) Quoted(name string, v json.RawMessage) *Writer {
 	return w
 }
 
-// Splice writes the members of another object as they stand.
+// Splice writes the members of another object as they stand; what is no object has none.
 func (w *Writer) Splice(obj []byte) *Writer {
-	if len(obj) < 2 {
+	if obj = bytes.TrimSpace(obj); len(obj) < 2 || obj[0] != '{' {
 		return w
 	}
-	members := bytes.TrimSpace(obj[1 : len(obj)-1])
-	if len(members) == 0 {
-		return w
+	if members := bytes.TrimSpace(obj[1 : len(obj)-1]); len(members) > 0 {
+		w.comma()
+		*w = append(*w, members...)
 	}
-	w.comma()
-	*w = append(*w, members...)
 	return w
 }
 

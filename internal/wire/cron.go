@@ -157,7 +157,7 @@ func AppendCrons(dst []byte, page job.CronPage, p Paging, plural bool) []byte {
 			b.Raw("items", list)
 		}
 	}
-	pages(&b, p, page.Total, int64(p.Offset+len(page.Crons)) < page.Total, "")
+	pages(&b, p, listed{total: page.Total, more: int64(p.Offset+len(page.Crons)) < page.Total})
 	return b.Close()
 }
 

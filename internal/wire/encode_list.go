@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"sort"
 	"strconv"
 	"time"
 
@@ -12,25 +13,53 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// pages appends the pagination object and the total of a list (contract §1.7).
-func pages(b *rawjson.Writer, p Paging, total int64, more bool, next string) {
-	b.Object("pagination")
-	b.Int("total", total)
+// listed is what a list says of itself behind its page.
+type listed struct {
+	total   int64
+	atLeast bool // the count stopped there
+	more    bool
+	next    string
+}
+
+// pages writes the pagination object and the total of a list (contract §1.7).
+func pages(b *rawjson.Writer, p Paging, l listed) {
+	l.count(b.Object("pagination"))
 	b.Int("limit", int64(p.Limit))
 	b.Int("offset", int64(p.Offset))
 	b.Int("page", int64(p.Offset/p.Limit+1))
 	b.Int("per_page", int64(p.Limit))
-	b.Bool("has_more", more)
-	if more && next != "" {
-		b.Str("next_cursor", next)
+	b.Bool("has_more", l.more)
+	if l.more {
+		b.Optional("next_cursor", l.next)
 	}
-	b.End().Int("total", total)
+	l.count(b.End())
+}
+
+func (l listed) count(b *rawjson.Writer) {
+	if b.Int("total", l.total); l.atLeast {
+		b.Bool("total_at_least", true)
+	}
 }
 
 // page is the part of a whole list that is asked for.
 func page[T any](all []T, p Paging) []T {
 	all = all[min(p.Offset, len(all)):]
 	return all[:min(p.Limit, len(all))]
+}
+
+// byName is page for a list in the order of its names, and what the list says of
+// itself: a cursor is the name with which the page before ended.
+func byName[T any](all []T, p Paging, name func(T) string) ([]T, listed) {
+	from := 0
+	if p.Cursor != "" {
+		from = sort.Search(len(all), func(i int) bool { return name(all[i]) > p.Cursor })
+	}
+	shown := page(all[from:], p)
+	l := listed{total: int64(len(all)), more: from+p.Offset+len(shown) < len(all)}
+	if l.more = l.more && len(shown) > 0; l.more {
+		l.next = name(shown[len(shown)-1])
+	}
+	return shown, l
 }
 
 // items writes the list that begins at from, and ends b, a second time where it is asked for.
@@ -52,7 +81,7 @@ func AppendJobs(dst []byte, page job.Page, p Paging, dead bool) []byte {
 	})
 	items(&b, p, from)
 	more := page.Next != "" || int64(p.Offset+len(page.Jobs)) < page.Total && p.Cursor == ""
-	pages(&b, p, page.Total, more, page.Next)
+	pages(&b, p, listed{page.Total, page.AtLeast, more, page.Next})
 	return b.Close()
 }
 
@@ -76,7 +105,7 @@ func counts(b *rawjson.Writer, name string, m map[string]int64) {
 
 // AppendEvents appends a page of events, oldest first (contract §3.18). es may
 // hold more than the page: that is how more is known. The log has no count, so
-// total is how far this page has looked, and one more if there is more.
+// total is how far this page has looked, and if there is more at least one more.
 func AppendEvents(dst []byte, es []job.Event, p Paging) []byte {
 	es = es[min(p.Offset, len(es)):]
 	more := p.Cut || len(es) > p.Limit || len(es) == p.Limit && p.Offset+p.Limit == EventsMax
@@ -93,7 +122,7 @@ func AppendEvents(dst []byte, es []job.Event, p Paging) []byte {
 	if more {
 		total++
 	}
-	pages(&b, p, total, more, cursor)
+	pages(&b, p, listed{total, more, more, cursor})
 	return b.Close()
 }
 
@@ -139,11 +168,10 @@ func status(q job.Queue) string {
 
 // AppendQueues appends a page of all queues (contract §3.13).
 func AppendQueues(dst []byte, qs []job.Queue, p Paging) []byte {
-	total := len(qs)
-	qs = page(qs, p)
+	qs, l := byName(qs, p, func(q job.Queue) string { return q.Name })
 	b := rawjson.Object(dst)
 	items(&b, p, objects(&b, "queues", qs, appendQueue))
-	pages(&b, p, int64(total), p.Offset+len(qs) < total, "")
+	pages(&b, p, l)
 	return b.Close()
 }
 

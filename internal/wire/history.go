@@ -61,6 +61,6 @@ func AppendHistory(dst []byte, es []job.Event, after int64, p Paging) []byte {
 	if len(es) > 0 {
 		next = EventID(es[len(es)-1])
 	}
-	pages(&b, p, total, more, next)
+	pages(&b, p, listed{total: total, more: more, next: next})
 	return b.Close()
 }

@@ -52,7 +52,7 @@ func AppendOutboxes(dst []byte, all []OutboxStatus, p Paging) []byte {
 	all = page(all, p)
 	b := rawjson.Object(dst)
 	items(&b, p, objects(&b, "outboxes", all, appendOutbox))
-	pages(&b, p, int64(total), p.Offset+len(all) < total, "")
+	pages(&b, p, listed{total: int64(total), more: p.Offset+len(all) < total})
 	return b.Close()
 }
 
@@ -119,7 +119,7 @@ func AppendParked(dst []byte, rows []OutboxRow, total int64, p Paging) []byte {
 	if more {
 		next = strconv.FormatInt(rows[len(rows)-1].ID, 10)
 	}
-	pages(&b, p, total, more, next)
+	pages(&b, p, listed{total: total, more: more, next: next})
 	return b.Close()
 }
 

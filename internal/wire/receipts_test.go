@@ -167,7 +167,7 @@ func TestFreesWhen(t *testing.T) {
 func TestClaimsAreReadBack(t *testing.T) {
 	t.Parallel()
 	at := time.UnixMilli(1_700_000_000_123).UTC()
-	want := job.Claims{Total: 3, Next: "7.x", Claims: []job.UniqueClaim{
+	want := job.Claims{Total: 3, AtLeast: true, Next: "7.x", Claims: []job.UniqueClaim{
 		{Key: strings.Repeat("f0", 32), JobID: testID, Type: "a.b", Queue: "q", State: job.Active, Since: at, Until: at},
 		{Key: strings.Repeat("f1", 32), JobID: testID, Type: "a.b", Queue: "q", State: job.Active, Since: at},
 	}}

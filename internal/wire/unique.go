@@ -160,7 +160,7 @@ func AppendClaims(dst []byte, c job.Claims, p Paging) []byte {
 		b.Time("locked_until", v.Until)
 	})
 	more := c.Next != "" || int64(p.Offset+len(c.Claims)) < c.Total && p.Cursor == ""
-	pages(&b, p, c.Total, more, c.Next)
+	pages(&b, p, listed{c.Total, c.AtLeast, more, c.Next})
 	return b.Close()
 }
 
@@ -181,7 +181,7 @@ func ReadClaims(body []byte) (job.Claims, error) {
 	if err := read(body, &r); err != nil {
 		return job.Claims{}, err
 	}
-	c := job.Claims{Total: r.Pages.Total, Next: r.Pages.Next}
+	c := job.Claims{Total: r.Pages.Total, AtLeast: r.Pages.AtLeast, Next: r.Pages.Next}
 	for _, v := range r.Items {
 		c.Claims = append(c.Claims, job.UniqueClaim(v))
 	}

@@ -56,11 +56,10 @@ func AppendDeregistered(dst []byte, id string, released []job.ID) []byte {
 
 // AppendWorkers appends a page of all workers (contract §3.12).
 func AppendWorkers(dst []byte, ws []job.WorkerInfo, p Paging) []byte {
-	total := len(ws)
-	ws = page(ws, p)
+	ws, l := byName(ws, p, func(w job.WorkerInfo) string { return w.ID })
 	b := rawjson.Object(dst)
 	items(&b, p, objects(&b, "workers", ws, appendWorker))
-	pages(&b, p, int64(total), p.Offset+len(ws) < total, "")
+	pages(&b, p, l)
 	return b.Close()
 }
 
@@ -182,17 +181,17 @@ func ReadWorker(body []byte) (job.WorkerInfo, error) {
 	return r.Worker.info(), err
 }
 
-// ReadWorkers reads a page of workers, and says whether there are more.
-func ReadWorkers(body []byte) (ws []job.WorkerInfo, more bool, err error) {
+// ReadWorkers reads a page of workers, and what comes behind it.
+func ReadWorkers(body []byte) (ws []job.WorkerInfo, rest Rest, err error) {
 	var r struct {
 		Workers []workerObject `json:"workers"`
 		Pages   pagination     `json:"pagination"`
 	}
 	if err := read(body, &r); err != nil {
-		return nil, false, err
+		return nil, rest, err
 	}
 	for _, o := range r.Workers {
 		ws = append(ws, o.info())
 	}
-	return ws, r.Pages.More, nil
+	return ws, r.Pages.rest(), nil
 }
