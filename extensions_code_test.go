@@ -79,6 +79,12 @@ func (c *collection) decl(pkg string, d ast.Decl) {
 // value looks at a variable of a package: a map is a list of names that are known.
 func (c *collection) value(pkg, where string, e ast.Expr) {
 	lit, ok := e.(*ast.CompositeLit)
+	if ok && where == "job.customIDs" {
+		for _, e := range lit.Elts {
+			c.reads(where, e)
+		}
+		return
+	}
 	if !ok || exprText(lit.Type) != "map" {
 		c.walk(pkg, where, e)
 		return
@@ -135,6 +141,9 @@ func (c *collection) walk(pkg, where string, n ast.Node) {
 			_, method := n.Fun.(*ast.SelectorExpr)
 			name := exprText(n.Fun)
 			name = name[strings.LastIndex(name, ".")+1:]
+			if pkg == "job" && (name == "asked" || name == "happened") {
+				c.member(where, name == "asked", n.Args[0])
+			}
 			for _, a := range n.Args {
 				if pkg == "job" && method && slices.Contains([]string{"get", "of", "set"}, name) {
 					c.reads(where, a)
@@ -170,6 +179,32 @@ func (c *collection) walk(pkg, where string, n ast.Node) {
 		}
 		return true
 	})
+}
+
+// member reads a row of the table of members: the names that it has in a request,
+// of which the first is its own if there are no others, and in an answer.
+func (c *collection) member(where string, asked bool, row ast.Expr) {
+	lit, ok := row.(*ast.CompositeLit)
+	if !ok {
+		return
+	}
+	of := map[string]ast.Expr{}
+	for _, e := range lit.Elts {
+		kv := e.(*ast.KeyValueExpr)
+		of[exprText(kv.Key)] = kv.Value
+	}
+	if of["unshown"] == nil {
+		c.writes(of["name"])
+	}
+	if asked && of["asks"] == nil && of["unread"] == nil {
+		c.reads(where, of["name"])
+	}
+	for _, list := range []string{"asks", "echoes"} {
+		names, ok := of[list].(*ast.CompositeLit)
+		for i := 0; ok && i < len(names.Elts); i++ {
+			c.reads(where, names.Elts[i])
+		}
+	}
 }
 
 // isMember reports whether an expression is the name of a member that is being read.

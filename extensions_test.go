@@ -50,15 +50,15 @@ func isDocumented(place, name string) bool {
 // request may have, and the places where these stand. "" is one that reads what
 // is stored already, or an answer.
 var readers = map[string]string{
-	"job.parser": "PUSH", "job.known": "PUSH", "job.echoed": "PUSH",
+	"job.parser": "PUSH", "job.envelopeMembers": "PUSH", "job.policyMembers": "PUSH", "job.customIDs": "PUSH",
 	"job.policyNames": "retry", "job.UniquePolicy": "unique", "job.period": "unique", "job.parseDeduplication": "deduplication", "job.dedupTTL": "deduplication",
 	"wire.DecodeBatch": "PUSH", "wire.DecodeFetch": "FETCH", "wire.claim": "ACK, FAIL", "wire.DecodeAck": "ACK", "wire.DecodeNack": "FAIL", "wire.decodeFailure": "error",
 	"wire.beat": "BEAT", "wire.DecodeDeregister": "BEAT", "wire.DecodeCancel": "CANCEL",
 	"wire.DecodeDirective": "directives", "wire.DecodeRevive": "dead letters", "wire.DecodeReviveDead": "dead letters", "wire.deadMember": "dead letters",
 	"wire.cronBody": "schedules", "wire.cronSpellings": "schedules", "wire.DecodeRows": "outboxes",
-	"job.Envelope": "", "job.system": "", "job.decoder": "", "job.traces": "", "job.isTrace": "", "job.withoutTraces": "", "httpapi.api": "",
+	"job.Envelope": "", "job.takeVisibility": "", "job.traces": "", "job.isTrace": "", "job.withoutTraces": "", "httpapi.api": "",
 	"wire.scheduled": "", "wire.shown": "", "wire.appendTemplate": "", "wire.withArgs": "", "wire.mergeable": "", "wire.flatPatch": "", "wire.flatTemplate": "", "wire.givenOptions": "",
-	"wire.cronFlat": "", "wire.cronShown": "", "wire.readEventData": "",
+	"wire.cronShown": "", "wire.readEventData": "",
 }
 
 // reader is the place of a function or a list, and of a method that of its receiver.

@@ -151,22 +151,21 @@ func (c Checked) withMeta(meta json.RawMessage) (Checked, error) {
 
 // checkRaw makes sure that what a Go program put into the envelope is JSON of the right shape.
 func (e *Envelope) checkRaw() error {
-	for _, m := range [...]struct {
-		name  string
-		raw   *json.RawMessage
-		first byte
-		what  string
-	}{{"args", &e.Args, '[', "array"}, {"meta", &e.Meta, '{', "object"}, {"retry", &e.Retry, '{', "object"},
-		{"unique", &e.Unique, '{', "object"}, {"deduplication", &e.Deduplication, '{', "object"}, {"extra", &e.Extra, '{', "object"}} {
-		if *m.raw == nil && m.name != "args" {
+	for i := range rows {
+		m := &rows[i]
+		if m.json == nil {
 			continue
 		}
-		if err := CheckJSON(*m.raw); err != nil {
-			return invalid(Invalid, m.name, "must be a JSON %s: %v", m.what, err)
+		raw := m.json(e)
+		if *raw == nil && !m.required {
+			continue
 		}
-		*m.raw = bytes.Clone(bytes.TrimSpace(*m.raw)) // the caller may use its bytes again
-		if (*m.raw)[0] != m.first {
-			return invalid(Invalid, m.name, "must be a JSON %s, got %s", m.what, rawjson.Kind(*m.raw))
+		if err := CheckJSON(*raw); err != nil {
+			return invalid(Invalid, m.label(), "must be a JSON %s: %v", shapes[m.shape], err)
+		}
+		*raw = bytes.Clone(bytes.TrimSpace(*raw)) // the caller may use its bytes again
+		if (*raw)[0] != m.shape {
+			return invalid(Invalid, m.label(), "must be a JSON %s, got %s", shapes[m.shape], rawjson.Kind(*raw))
 		}
 	}
 	return e.checkExtra()
@@ -176,7 +175,7 @@ func (e *Envelope) checkRaw() error {
 // drops from it a client's spelling of an instant that the field does not hold.
 func (e *Envelope) checkExtra() error {
 	for name := range names.Set(e.Extra) {
-		if system[name] || answered[name] || known[name] && name != "scheduled_at" && name != "expires_at" && name != "options" {
+		if is := spellings[name].is; is&(isSystem|isAdded) != 0 || is&isAsked != 0 && name != "scheduled_at" && name != "expires_at" && name != "options" {
 			return invalid(Invalid, "extra", "holds %q, which has its own field or is the server's", name)
 		}
 	}

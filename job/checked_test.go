@@ -16,7 +16,9 @@ func parseEnvelope(raw []byte) (Envelope, error) {
 	return c.e, err
 }
 
+// appendPush takes envelopes that Check would not, but for what it makes of Extra.
 func appendPush(e Envelope) []byte {
+	_ = e.checkExtra()
 	c := Checked{e: e}
 	return c.AppendPush(nil)
 }

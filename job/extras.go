@@ -18,12 +18,12 @@ func (p *parser) extras() error {
 		n++
 	}
 	for _, f := range p.opt {
-		if echoed[f.name] && string(f.v) != "null" {
+		if f.is&isEchoed != 0 && string(f.v) != "null" {
 			add(f.name, f.v)
 		}
 	}
 	for _, f := range p.top {
-		if known[f.name] || system[f.name] || answered[f.name] || echoed[f.name] && (string(f.v) == "null" || p.beaten(f.name)) {
+		if f.is&(isAsked|isSystem|isAdded) != 0 || f.is&isEchoed != 0 && (string(f.v) == "null" || p.beaten(f.name)) {
 			continue
 		}
 		add(f.name, f.v)
@@ -36,7 +36,7 @@ func (p *parser) extras() error {
 	}
 	rest, m := rawjson.Object(nil), 0
 	for _, f := range p.opt {
-		if (!known[f.name] || topOnly[f.name]) && !echoed[f.name] && !system[f.name] {
+		if f.is&isTop != 0 || f.is&(isAsked|isEchoed|isSystem) == 0 {
 			rest.Quoted(f.name, f.v)
 			m++
 		}

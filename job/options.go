@@ -25,21 +25,23 @@ func (e *Envelope) SameOptions(stored *Job) bool {
 	}
 	promoted := s.ScheduledAt.IsZero() && stored.EnqueuedAt.After(stored.CreatedAt) // a server may forget a schedule that is over
 	return sameInstant(e.ExpiresAt, e.TTL, s.ExpiresAt, stored.CreatedAt) &&
-		(promoted || sameInstant(e.ScheduledAt, e.Delay, s.ScheduledAt, stored.CreatedAt)) && e.sameButWhen(s)
+		(promoted || sameInstant(e.ScheduledAt, e.Delay, s.ScheduledAt, stored.CreatedAt)) && e.alike(s, false)
 }
 
 // Same reports whether another envelope asks for the same, type and args apart.
 func (e *Envelope) Same(other *Envelope) bool {
-	return e.Hold == other.Hold && e.Delay == other.Delay && e.TTL == other.TTL &&
-		e.ScheduledAt.Equal(other.ScheduledAt) && e.ExpiresAt.Equal(other.ExpiresAt) && e.sameButWhen(other)
+	return e.alike(other, true)
 }
 
-// sameButWhen compares all that are no instants.
-func (e *Envelope) sameButWhen(s *Envelope) bool {
-	return queueOf(e.Queue) == queueOf(s.Queue) && e.Priority == s.Priority && e.Timeout == s.Timeout &&
-		e.Visibility == s.Visibility && e.CustomID == s.CustomID &&
-		sameObject(e.Meta, s.Meta) && sameObject(e.Retry, s.Retry) && sameObject(e.Unique, s.Unique) &&
-		sameObject(e.Deduplication, s.Deduplication) && sameObject(e.Extra, s.Extra)
+// alike compares all members but the id, the type and the args; those about when
+// only if that counts.
+func (e *Envelope) alike(other *Envelope, when bool) bool {
+	for i := range rows {
+		if m := &rows[i]; m.alike != nil && !m.top && (when || !m.timed) && !m.alike(e, other) {
+			return false
+		}
+	}
+	return true
 }
 
 func queueOf(name string) string {

@@ -32,9 +32,16 @@ func ParseChecked(raw []byte) (Checked, error) {
 	if err := Members(raw, p.member); err != nil {
 		return Checked{}, err
 	}
-	for _, read := range [...]func() error{p.version, p.identity, p.payload, p.numbers, p.times, p.policies, p.extras,
-		p.e.checkBounds, p.fingerprint} {
-		if err := read(); err != nil {
+	for _, r := range read {
+		if r.member&p.said == 0 && r.member != ^uint64(0) {
+			continue
+		}
+		if err := r.read(&p); err != nil {
+			return Checked{}, err
+		}
+	}
+	for _, check := range [...]func() error{p.extras, p.e.checkBounds, p.fingerprint} {
+		if err := check(); err != nil {
 			return Checked{}, err
 		}
 	}
@@ -43,8 +50,8 @@ func ParseChecked(raw []byte) (Checked, error) {
 
 // parser holds one enqueue body, cut into members.
 type parser struct {
-	Checked  // what has been read so far
-	speaks   uint8
+	Checked         // what has been read so far
+	said     uint64 // the bits of the rows that the body has a word of
 	top, opt fields // the members of the body, and of its options
 	topRoom  [12]field
 	optRoom  [8]field
@@ -53,6 +60,7 @@ type parser struct {
 type field struct {
 	name string
 	v    json.RawMessage
+	is   meaning
 }
 
 // fields are members in the order in which they came. There are few of them.
@@ -76,45 +84,9 @@ func (fs fields) set(name string) json.RawMessage {
 	return nil
 }
 
-// system names the members that only the server sets; what a client sends there is dropped (ojs-core.md §5.3).
-var system = map[string]bool{
-	"state": true, "attempt": true, "created_at": true, "enqueued_at": true, "started_at": true,
-	"completed_at": true, "cancelled_at": true, "discarded_at": true, "activated_at": true, "error": true,
-	"errors": true, "result": true, "next_retry_at": true, "next_attempt_at": true, "retry_delay_ms": true,
-	"worker_id": true, "parent_results": true, "workflow_id": true, "workflow_step": true, "progress": true,
-	"visible_until": true,
-}
-
-// answered names the other members that the server adds to a job which it
-// answers. At the top level, where an answer may be sent again, they are dropped as those are.
-var answered = map[string]bool{
-	"lease_token": true, "previous_state": true, "dead_letter": true, "deduplicated": true, "duplicate_job_id": true,
-	"replaced": true, "replaced_job_id": true, "replaced_job_ids": true, "rewritten_at": true,
-}
-
-// known names the members that the parser reads itself and that are not echoed from Extra.
-var known = map[string]bool{
-	"specversion": true, "id": true, "type": true, "args": true, "meta": true, "metadata": true,
-	"options": true, "queue": true, "priority": true, "timeout_ms": true, "scheduled_at": true,
-	"delay_until": true, "delay": true, "delay_ms": true, "expires_at": true, "ttl_ms": true,
-	"enqueue_ttl": true, "retry": true, "retry_policy": true, "unique": true, "pending": true,
-	"deduplication": true, "max_attempts": true, "job_id": true, "jobId": true, "custom_job_id": true,
-}
-
-// topOnly names those of them that mean something at the top level alone.
-var topOnly = map[string]bool{"specversion": true, "id": true, "type": true, "args": true, "options": true}
-
-// echoed names the options that are given back at the top level of the job.
-var echoed = map[string]bool{
-	"timeout": true, "visibility_timeout_ms": true, "visibility_timeout": true, "tags": true, "schema": true,
-	"rate_limit": true, "debounce": true, "result_ttl": true, "total_timeout": true,
-	"heartbeat_timeout": true, "grace_period": true,
-}
-
 func (p *parser) member(name string, v json.RawMessage) error {
-	p.speaks |= speaksOf(name)
 	if name != "options" {
-		p.top = append(p.top, field{name, v})
+		p.top = append(p.top, p.hear(name, v))
 		return nil
 	}
 	if string(v) == "null" {
@@ -124,10 +96,16 @@ func (p *parser) member(name string, v json.RawMessage) error {
 		return invalid(Invalid, "options", "must be an object, got %s", rawjson.Kind(v))
 	}
 	return Members(v, func(name string, v json.RawMessage) error {
-		p.speaks |= speaksOf(name)
-		p.opt = append(p.opt, field{name, v})
+		p.opt = append(p.opt, p.hear(name, v))
 		return nil
 	})
+}
+
+// hear notes of which row a name speaks.
+func (p *parser) hear(name string, v json.RawMessage) field {
+	s := spellings[name]
+	p.said |= s.member
+	return field{name, v, s.is}
 }
 
 // get is the value of an option and whether it was given; null counts as not given.
@@ -156,15 +134,18 @@ func (p *parser) version() error {
 	return nil
 }
 
-func (p *parser) identity() (err error) {
-	if v := p.top.of("type"); v == nil {
+func (p *parser) jobType() (err error) {
+	v := p.top.of("type")
+	if v == nil {
 		return invalid(Invalid, "type", `is required: a dotted name such as "email.send"`)
-	} else if p.e.Type, err = text(v, "type"); err != nil {
+	}
+	if p.e.Type, err = text(v, "type"); err != nil {
 		return err
 	}
-	if err := checkType(p.e.Type); err != nil {
-		return err
-	}
+	return checkType(p.e.Type)
+}
+
+func (p *parser) args() error {
 	switch v := p.top.of("args"); {
 	case v == nil:
 		return invalid(Invalid, "args", "is required: a JSON array, which may be empty")
@@ -173,16 +154,23 @@ func (p *parser) identity() (err error) {
 	default:
 		p.e.Args = v
 	}
-	if v := p.top.set("id"); v != nil {
-		s, err := text(v, "id")
-		if err != nil {
-			return err
-		}
-		if !ValidID(s) {
-			return invalid(Invalid, "id", "must be a UUIDv7 in lower case, got %q", s)
-		}
-		p.e.ID = ID(s)
+	return nil
+}
+
+func (p *parser) id() error {
+	v := p.top.set("id")
+	if v == nil {
+		return nil
 	}
+	s, err := text(v, "id")
+	if err == nil && !ValidID(s) {
+		err = invalid(Invalid, "id", "must be a UUIDv7 in lower case, got %q", s)
+	}
+	p.e.ID = ID(s)
+	return err
+}
+
+func (p *parser) queue() (err error) {
 	name, v := p.get("queue")
 	if v == nil {
 		p.e.Queue = DefaultQueue
@@ -236,33 +224,39 @@ func (p *parser) payload() error {
 
 var namedPriorities = map[string]int{"HIGH": 10, "NORMAL": 0, "LOW": -10}
 
-func (p *parser) numbers() error {
-	if name, v := p.get("priority"); v != nil {
-		if v[0] == '"' {
-			s, err := text(v, name)
-			n, ok := namedPriorities[strings.ToUpper(s)]
-			if err != nil || !ok {
-				return invalid(Invalid, name, "must be an integer from -100 to 100, or HIGH, NORMAL or LOW, got %q", s)
-			}
-			p.e.Priority = n
-		} else {
-			n, ok := integer(v)
-			if !ok || n < -100 || n > 100 {
-				return invalid(Invalid, name, "must be an integer from -100 to 100, got %s", shown(v))
-			}
-			p.e.Priority = int(n)
-		}
+func (p *parser) priority() error {
+	name, v := p.get("priority")
+	if v == nil {
+		return nil
 	}
-	return p.lengths()
+	if v[0] == '"' {
+		s, err := text(v, name)
+		n, ok := namedPriorities[strings.ToUpper(s)]
+		if err != nil || !ok {
+			return invalid(Invalid, name, "must be an integer from -100 to 100, or HIGH, NORMAL or LOW, got %q", s)
+		}
+		p.e.Priority = n
+		return nil
+	}
+	n, ok := integer(v)
+	if !ok || n < -100 || n > 100 {
+		return invalid(Invalid, name, "must be an integer from -100 to 100, got %s", shown(v))
+	}
+	p.e.Priority = int(n)
+	return nil
 }
 
-func (p *parser) times() (err error) {
-	if p.e.ScheduledAt, p.e.Delay, err = p.when(starts); err != nil {
-		return err
-	}
-	if p.e.ExpiresAt, p.e.TTL, err = p.when(ends); err != nil {
-		return err
-	}
+func (p *parser) start() (err error) {
+	p.e.ScheduledAt, p.e.Delay, err = p.when(starts)
+	return err
+}
+
+func (p *parser) end() (err error) {
+	p.e.ExpiresAt, p.e.TTL, err = p.when(ends)
+	return err
+}
+
+func (p *parser) hold() (err error) {
 	if name, v := p.get("pending"); v != nil {
 		if p.e.Hold, err = boolean(v); err != nil {
 			return invalid(Invalid, name, "must be true or false, got %s", shown(v))
@@ -271,46 +265,43 @@ func (p *parser) times() (err error) {
 	return nil
 }
 
-func (p *parser) policies() error {
-	if err := p.retry(); err != nil {
+// flat reports whether the body is the flat envelope of ojs-core.md §13, in which
+// alone "1s" is taken beside ISO 8601, as far as a policy of these names goes.
+func (p *parser) flat(names ...string) bool {
+	for _, name := range names {
+		if p.opt.of(name) != nil {
+			return false
+		}
+	}
+	return p.top.of("specversion") != nil
+}
+
+func (p *parser) retryPolicy() error {
+	p.e.MaxAttempts = DefaultRetry().MaxAttempts
+	if err := p.retry(); err != nil || p.e.Retry == nil {
 		return err
 	}
-	if p.e.Retry != nil {
-		// "1s" beside ISO 8601 is taken only in the flat envelope of ojs-core.md §13.
-		short := p.top.of("specversion") != nil && p.opt.of("retry") == nil && p.opt.of("retry_policy") == nil
-		r, err := ParseRetry(p.e.Retry, short)
-		if err != nil {
-			return err
-		}
-		p.e.MaxAttempts = r.MaxAttempts
-	} else {
-		p.e.MaxAttempts = DefaultRetry().MaxAttempts
-	}
+	r, err := ParseRetry(p.e.Retry, p.flat("retry", "retry_policy"))
+	p.e.MaxAttempts = r.MaxAttempts
+	return err
+}
+
+func (p *parser) uniquePolicy() (err error) {
 	if _, p.e.Unique = p.get("unique"); p.e.Unique != nil {
-		// "3600s" beside ISO 8601 is taken only in the flat envelope of ojs-core.md §13.
-		short := p.top.of("specversion") != nil && p.opt.of("unique") == nil
-		u, err := ParseUnique(p.e.Unique, short)
-		if err != nil {
-			return err
-		}
-		p.keyed().unique = u
+		p.keyed().unique, err = ParseUnique(p.e.Unique, p.flat("unique"))
 	}
-	return p.dedup()
+	return err
 }
 
 // dedup reads what asyncmq-deduplication.md asks for (contract §2.6).
-func (p *parser) dedup() error {
+func (p *parser) dedup() (err error) {
 	name, v := p.get("deduplication")
 	if v == nil {
 		name, v = p.get("debounce")
 	}
 	if v != nil {
-		d, err := parseDeduplication(v, name)
-		if err != nil {
-			return err
-		}
 		p.e.Deduplication = v
-		p.keyed().dedup = d
+		p.keyed().dedup, err = parseDeduplication(v, name)
 	}
-	return p.customID()
+	return err
 }

@@ -17,8 +17,11 @@ func NoRoom() error {
 
 // Size is about how many bytes of memory the job takes.
 func (j *Job) Size() int {
-	return 1024 + len(j.Args) + len(j.Meta) + len(j.Extra) + len(j.Retry) + len(j.Unique) + len(j.Deduplication) +
-		len(j.Result) + len(j.Error) + len(j.Errors)
+	n := 1024
+	for _, size := range sizes {
+		n += size(j)
+	}
+	return n
 }
 
 // Size is about how many bytes of memory the event takes.

@@ -72,17 +72,3 @@ func asOurs(err error) error {
 	}
 	return &Error{Kind: Invalid, Message: e.Error(), Details: map[string]any{"field": e.Twice}}
 }
-
-// names holds the member names of the specification, so that reading one allocates nothing.
-var names = func() rawjson.Names {
-	m := rawjson.Names{}
-	for _, set := range []map[string]bool{known, system, answered, echoed} {
-		for name := range set {
-			m[name] = name
-		}
-	}
-	for _, name := range []string{"job_id", "worker_id", "queues", "count", "lease_token", DefaultQueue} {
-		m[name] = name
-	}
-	return m
-}()

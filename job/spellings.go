@@ -12,29 +12,6 @@ import (
 // the top level. At one level the spellings must agree, where contract §2.2 does
 // not say which of them wins: what is passed over would be lost without a word.
 
-// What a request speaks of. Most speak of little, and nothing else is looked for.
-const (
-	ofLengths uint8 = 1 << iota
-	ofTimes
-	ofRetry
-	ofCustomID
-)
-
-// speaksOf is what a member is a spelling of.
-func speaksOf(name string) uint8 {
-	switch name {
-	case "timeout", "timeout_ms", "visibility_timeout", "visibility_timeout_ms":
-		return ofLengths
-	case "scheduled_at", "delay_until", "delay", "delay_ms", "expires_at", "ttl_ms", "enqueue_ttl":
-		return ofTimes
-	case "retry", "retry_policy", "max_attempts":
-		return ofRetry
-	case "job_id", "jobId", "custom_job_id":
-		return ofCustomID
-	}
-	return 0
-}
-
 // level is the options if they have one of the names, else the top level.
 func (p *parser) level(names ...string) (from fields, optional bool) {
 	for _, n := range names {
@@ -53,23 +30,23 @@ func (p *parser) beaten(name string) bool {
 	return p.opt.set(name) != nil || rivals[name] != "" && p.opt.set(rivals[name]) != nil
 }
 
-// lengths reads the two lengths of an attempt; milliseconds beat seconds.
-func (p *parser) lengths() (err error) {
-	if p.speaks&ofLengths == 0 {
-		return nil
-	}
+// timeout reads the limit of an attempt; milliseconds beat seconds.
+func (p *parser) timeout() (err error) {
 	from, _ := p.level("timeout", "timeout_ms")
-	for _, unit := range [...]struct {
-		name string
-		unit time.Duration
-	}{{"timeout", time.Second}, {"timeout_ms", time.Millisecond}} {
-		if v := from.set(unit.name); v != nil {
-			if p.e.Timeout, err = count(v, unit.name, unit.unit); err != nil {
-				return err
-			}
+	if v := from.set("timeout"); v != nil {
+		if p.e.Timeout, err = count(v, "timeout", time.Second); err != nil {
+			return err
 		}
 	}
-	from, _ = p.level("visibility_timeout", "visibility_timeout_ms")
+	if v := from.set("timeout_ms"); v != nil {
+		p.e.Timeout, err = count(v, "timeout_ms", time.Millisecond)
+	}
+	return err
+}
+
+// visibility reads the length of a reservation; milliseconds beat the other spelling.
+func (p *parser) visibility() (err error) {
+	from, _ := p.level("visibility_timeout", "visibility_timeout_ms")
 	for _, name := range [...]string{"visibility_timeout", "visibility_timeout_ms"} {
 		v := from.set(name)
 		switch {
@@ -92,15 +69,15 @@ func (p *parser) lengths() (err error) {
 	return nil
 }
 
-// spelling is one name of an instant, which may count from the PUSH.
-type spelling struct {
+// instantName is one name of an instant, which may count from the PUSH.
+type instantName struct {
 	name string
 	read func(v json.RawMessage, field string) (time.Time, time.Duration, error)
 }
 
 var (
-	starts = []spelling{{"scheduled_at", moment}, {"delay_until", moment}, {"delay", within}, {"delay_ms", withinMillis}}
-	ends   = []spelling{{"expires_at", moment}, {"ttl_ms", withinMillis}, {"enqueue_ttl", withinSeconds}}
+	starts = []instantName{{"scheduled_at", moment}, {"delay_until", moment}, {"delay", within}, {"delay_ms", withinMillis}}
+	ends   = []instantName{{"expires_at", moment}, {"ttl_ms", withinMillis}, {"enqueue_ttl", withinSeconds}}
 )
 
 func within(v json.RawMessage, field string) (at time.Time, in time.Duration, err error) {
@@ -122,10 +99,7 @@ func withinMillis(v json.RawMessage, field string) (at time.Time, in time.Durati
 }
 
 // when reads an instant, or a time from now. A time of nothing says nothing.
-func (p *parser) when(spellings []spelling) (at time.Time, in time.Duration, err error) {
-	if p.speaks&ofTimes == 0 {
-		return at, in, nil
-	}
+func (p *parser) when(spellings []instantName) (at time.Time, in time.Duration, err error) {
 	for _, from := range [...]fields{p.opt, p.top} {
 		said := ""
 		for _, s := range spellings {
@@ -154,9 +128,6 @@ func (p *parser) when(spellings []spelling) (at time.Time, in time.Duration, err
 // retry reads the policy as it was supplied. max_attempts beside it is a part of
 // it: that is how the command line sends it, and how an answer shows it.
 func (p *parser) retry() error {
-	if p.speaks&ofRetry == 0 {
-		return nil
-	}
 	from, policyOptional := p.level("retry", "retry_policy")
 	if p.e.Retry = from.set("retry"); p.e.Retry == nil {
 		p.e.Retry = from.set("retry_policy")
@@ -210,9 +181,6 @@ var customIDs = [...]string{"job_id", "jobId", "custom_job_id"}
 // customID reads the caller's own name for the job, among the options or, where
 // they have none, at the top level (contract §2.2).
 func (p *parser) customID() error {
-	if p.speaks&ofCustomID == 0 {
-		return nil
-	}
 	from, optional := p.level(customIDs[:]...)
 	said := ""
 	for _, name := range customIDs {

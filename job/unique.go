@@ -90,7 +90,7 @@ func closed(raw json.RawMessage, where, what string, names []string) (fields, er
 	given := make(fields, 0, 4)
 	err := membersOf(raw, where, func(name string, v json.RawMessage) error {
 		if slices.Contains(names, name) {
-			given = append(given, field{name, v})
+			given = append(given, field{name: name, v: v})
 		} else if !strings.HasPrefix(name, "x_") {
 			return invalid(Invalid, where+shortened(name), "is not a member of %s, which has %s", what, strings.Join(names, ", "))
 		}

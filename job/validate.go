@@ -40,8 +40,13 @@ func (e *Envelope) checkBounds() error {
 }
 
 // size is how much JSON the envelope holds, of which a job may have MaxJobBytes.
-func (e *Envelope) size() int {
-	return len(e.Args) + len(e.Meta) + len(e.Extra) + len(e.Retry) + len(e.Unique) + len(e.Deduplication)
+func (e *Envelope) size() (n int) {
+	for i := range rows {
+		if rows[i].json != nil {
+			n += len(*rows[i].json(e))
+		}
+	}
+	return n
 }
 
 // checkType holds the rule of ojs-core.md §5.1: segments of [a-z][a-z0-9_]*,

@@ -19,13 +19,6 @@ type Warning struct {
 // maxWarnings bounds what is said of one job.
 const maxWarnings = 20
 
-// optionNames are the members of options that are read or have a meaning
-// (contract §2.2).
-var optionNames = []string{"queue", "priority", "timeout", "timeout_ms", "scheduled_at", "delay_until", "delay", "delay_ms",
-	"expires_at", "ttl_ms", "enqueue_ttl", "retry", "retry_policy", "max_attempts", "unique", "deduplication", "debounce",
-	"job_id", "jobId", "pending", "visibility_timeout", "visibility_timeout_ms", "meta", "metadata", "tags", "schema",
-	"rate_limit", "result_ttl", "total_timeout", "heartbeat_timeout", "grace_period"}
-
 // Warnings tells of members of options that nobody reads: they are kept and given
 // back (contract §1.5), and change nothing, which is not what one meant who wrote
 // "quue". Names that begin with x_ are somebody's own, and are not told. At most

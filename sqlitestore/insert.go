@@ -1,22 +1,48 @@
 package sqlitestore
 
 import (
-	"database/sql/driver"
 	"slices"
 	"strings"
 
 	"github.com/outrider-jobs/outrider/job"
 )
 
-const insertJob = `INSERT INTO jobs (` + jobColumns + `)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+var insertJob = `INSERT INTO jobs (` + jobColumns + `)
+VALUES (` + marks(allColumns) + `)
 ON CONFLICT (id) DO NOTHING`
 
-// insertPlain is insertJob for a job that has just entered its queue and asks for
-// nothing special, as most do: what is not named is NULL. Binding the twenty
-// NULLs would cost a fifth of the insert.
-const insertPlain = `INSERT INTO jobs (id, type, queue, args, meta, priority, max_attempts, extra, created_at, state, attempt, releases, seq, enqueued_at, dead, told)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'available', 0, 0, ?, ?, 0, ?)
+// marks are the places of the values of columns.
+func marks(cs []job.Column) string { return strings.TrimSuffix(strings.Repeat("?, ", len(cs)), ", ") }
+
+// fresh is a job that has just entered its queue.
+var fresh = &job.Job{Status: job.Status{State: job.Available}}
+
+// Most jobs that are stored have just entered their queue and ask for nothing
+// special: they differ from fresh in plainColumns alone, and in uniqueColumns with
+// a unique policy. What is not named is NULL. Binding the twenty NULLs would cost a
+// fifth of the insert.
+var (
+	plainColumns  = of("id", "type", "queue", "args", "meta", "priority", "max_attempts", "extra", "created_at", "seq", "enqueued_at", "told")
+	uniqueColumns = of("uniq", "fingerprint", "holds")
+	freshColumns  = written(func(c job.Column) bool {
+		same := func(d job.Column) bool { return d.Name == c.Name }
+		return !slices.ContainsFunc(plainColumns, same) && !slices.ContainsFunc(uniqueColumns, same)
+	})
+)
+
+func of(names ...string) []job.Column {
+	return written(func(c job.Column) bool { return slices.Contains(names, c.Name) })
+}
+
+// What those statements write without a value that is bound.
+const (
+	freshNames  = `, state, attempt, releases, dead`
+	freshValues = `, 'available', 0, 0, 0`
+)
+
+// insertPlain is insertJob for a job that is plain.
+var insertPlain = `INSERT INTO jobs (` + namesOf(plainColumns, "", "") + freshNames + `)
+VALUES (` + marks(plainColumns) + freshValues + `)
 ON CONFLICT (id) DO NOTHING`
 
 // together is how many rows insertTogether stores. To open and close the table
@@ -38,31 +64,26 @@ var insertTogether = func() string {
 // INSERT ... SELECT, for which SQLite keeps a journal of the statement.
 const unmet = `iif(EXISTS (SELECT 1 FROM jobs WHERE fingerprint = ? AND holds = 0), NULL, ?)`
 
-const insertFirst = `INSERT OR IGNORE INTO jobs (` + jobColumns + `)
-VALUES (` + unmet + `, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+var insertFirst = `INSERT OR IGNORE INTO jobs (` + jobColumns + `)
+VALUES (` + unmet + strings.TrimPrefix(marks(allColumns), "?") + `)`
 
 // insertFirstPlain is to insertFirst what insertPlain is to insertJob.
-const insertFirstPlain = `INSERT OR IGNORE INTO jobs (id, type, queue, args, meta, priority, max_attempts, extra, created_at, state, attempt, releases, seq, enqueued_at, dead, told, uniq, fingerprint, holds)
-VALUES (` + unmet + `, ?, ?, ?, ?, ?, ?, ?, ?, 'available', 0, 0, ?, ?, 0, ?, ?, ?, ?)`
+var insertFirstPlain = `INSERT OR IGNORE INTO jobs (` + namesOf(plainColumns, "", "") + freshNames + `, ` + namesOf(uniqueColumns, "", "") + `)
+VALUES (` + unmet + strings.TrimPrefix(marks(plainColumns), "?") + freshValues + `, ` + marks(uniqueColumns) + `)`
 
 // plain reports whether insertPlain, or insertFirstPlain, writes all there is of a job.
-func plain(j *job.Job) bool {
-	return j.State == job.Available && j.Attempt == 0 && j.Releases == 0 && j.DueAt.IsZero() &&
-		j.ScheduledAt.IsZero() && j.ExpiresAt.IsZero() && j.Timeout == 0 && j.Visibility == 0 &&
-		j.Retry == nil && j.Deduplication == nil && j.CustomID == "" && j.After == "" && j.Keep.IsZero() && j.RetryDelay == 0 && j.Lost == nil &&
-		j.Result == nil && j.Errors == nil && j.Error == nil && !j.Dead &&
-		j.StartedAt.IsZero() && j.ActivatedAt.IsZero() && j.FinishedAt.IsZero() && j.NextRetryAt.IsZero() && j.RewrittenAt.IsZero()
-}
+func plain(j *job.Job) bool { return alike(freshColumns, j, fresh) }
 
 const deleteSeq = `DELETE FROM jobs WHERE id = ? AND seq = ?`
 
 // InsertJob stores a new job.
 func (t *tx) InsertJob(j *job.Job) error {
-	insert, args := t.w.st.insert, allArgs
+	insert, cs := t.w.st.insert, allColumns
 	if plain(j) && j.Unique == nil {
-		insert, args = t.w.st.insertPlain, plainArgs
+		insert, cs = t.w.st.insertPlain, plainColumns
 	}
-	stored, err := t.insert(j, insert, args)
+	t.args = t.args[:0]
+	stored, err := t.insert(j, insert, cs)
 	if err == nil && !stored {
 		e := job.Errorf(job.Duplicate, "job %s exists already", j.ID)
 		e.Details = map[string]any{"existing_job_id": string(j.ID)}
@@ -112,7 +133,7 @@ func (t *tx) insertTogether(js []*job.Job) (bool, error) {
 			told += int64(j.Untold())
 			j.Told = told
 		}
-		t.args = plainArgs(t.args, j)
+		t.args = valuesOf(t.args, plainColumns, j)
 	}
 	n, err := t.do(t.w.st.insertTogether, t.args...)
 	t.wrote = t.wrote || n > 0
@@ -141,25 +162,24 @@ func (t *tx) insertTogether(js []*job.Job) (bool, error) {
 
 // InsertFirst stores a new job whose unique key no other has.
 func (t *tx) InsertFirst(j *job.Job) (bool, error) {
+	t.args = append(t.args[:0], job.KeyValue(j.Fingerprint)) // no other may have it
 	if plain(j) {
-		return t.insert(j, t.w.st.insertFirstPlain, func(args []driver.Value, j *job.Job) []driver.Value {
-			key := blob(j.Fingerprint)
-			return append(plainArgs(append(args, key), j), text(j.Unique), key, int64(j.Holds))
-		})
+		return t.insert(j, t.w.st.insertFirstPlain, plainColumns, uniqueColumns)
 	}
-	return t.insert(j, t.w.st.insertFirst, func(args []driver.Value, j *job.Job) []driver.Value {
-		return allArgs(append(args, blob(j.Fingerprint)), j)
-	})
+	return t.insert(j, t.w.st.insertFirst, allColumns)
 }
 
-// insert stores a new job, its events and its counters, unless the statement finds that it must not.
-func (t *tx) insert(j *job.Job, insert *stmt, args func([]driver.Value, *job.Job) []driver.Value) (bool, error) {
+// insert stores a new job, its events and its counters, unless the statement finds
+// that it must not. What the statement wants before the columns is in t.args.
+func (t *tx) insert(j *job.Job, insert *stmt, cs ...[]job.Column) (bool, error) {
 	seq := j.Seq
 	t.place(j)
 	if j.Told = 0; j.Untold() > 0 {
 		j.Told = t.nextSeq() + int64(j.Untold()) - 1
 	}
-	t.args = args(t.args[:0], j)
+	for _, some := range cs {
+		t.args = valuesOf(t.args, some, j)
+	}
 	n, err := t.do(insert, t.args...)
 	t.wrote = t.wrote || n > 0
 	if err != nil {
@@ -182,15 +202,6 @@ func (t *tx) inserted(j *job.Job) error {
 		t.call.jobs[j.ID] = j.Clone() // it will be asked for soon
 	}
 	return nil
-}
-
-func allArgs(args []driver.Value, j *job.Job) []driver.Value {
-	return append(keyArgs(statusArgs(envelopeArgs(args, j), j), j), text(j.After))
-}
-
-func plainArgs(args []driver.Value, j *job.Job) []driver.Value {
-	return append(args, string(j.ID), j.Type, j.Queue, string(j.Args), text(j.Meta), int64(j.Priority),
-		int64(j.MaxAttempts), text(j.Extra), j.CreatedAt.UnixMilli(), j.Seq, millis(j.EnqueuedAt), j.Told)
 }
 
 // shallow is how many jobs may wait in a queue for a new one still to be worth remembering.

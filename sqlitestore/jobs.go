@@ -1,139 +1,98 @@
 package sqlitestore
 
 import (
-	"bytes"
 	"database/sql/driver"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"math"
 	"strings"
 	"time"
 
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// jobColumns is the one list of the columns of a job, in the order of schema.sql;
-// envelopeArgs, statusArgs and jobFrom follow it.
-const (
-	envelopeColumns = `id, type, queue, args, meta, priority, scheduled_at, expires_at, timeout_ms, visibility_ms, retry, max_attempts, uniq, dedup, custom_id, extra, created_at`
-	statusColumns   = `state, attempt, releases, seq, due_at, enqueued_at, started_at, activated_at, finished_at, next_retry_at, retry_delay, lease_token, lease_worker, lease_ms, lease_until, lost, dead, result, error, errors, told`
-	keyColumns      = `fingerprint, holds, dedup_key, dedup_until, keep_until, rewritten_at`
-	jobColumns      = envelopeColumns + `, ` + statusColumns + `, ` + keyColumns + `, after_id`
+// allColumns are those of a job, as package job has them in its table of members.
+var allColumns = job.Columns()
+
+// The columns by what writes them: those that a claim writes, those that every
+// other change writes, and with them those of a job with a key.
+var (
+	claimColumns = written(func(c job.Column) bool { return c.Writes == job.AtClaims })
+	moveColumns  = written(func(c job.Column) bool { return c.Writes == job.AtClaims || c.Writes == job.AtMoves })
+	keyedColumns = written(func(c job.Column) bool { return c.Writes != job.Once && c.Writes != job.Apart })
+	apartColumns = written(func(c job.Column) bool { return c.Writes == job.Apart })
+	otherColumns = written(func(c job.Column) bool { return c.Writes == job.AtMoves || c.Writes == job.AtKeys })
+	bodyColumns  = written(func(c job.Column) bool { return c.Rewritten })
 )
 
-// updateJob names the state it expects: the row of another transition is never overwritten.
-const updateJob = `UPDATE jobs SET
-  state = ?, attempt = ?, releases = ?, seq = ?, due_at = ?, enqueued_at = ?, started_at = ?, activated_at = ?,
-  finished_at = ?, next_retry_at = ?, retry_delay = ?, lease_token = ?, lease_worker = ?, lease_ms = ?,
-  lease_until = ?, lost = ?, dead = ?, result = ?, error = ?, errors = ?, told = ?
-WHERE id = ? AND state = ?`
+func written(by func(job.Column) bool) (some []job.Column) {
+	for _, c := range allColumns {
+		if by(c) {
+			some = append(some, c)
+		}
+	}
+	return some
+}
 
-// updateClaim is updateJob where nothing has changed but what a claim changes, and a
-// heartbeat: see claimOnly.
-const updateClaim = `UPDATE jobs SET
-  state = ?, attempt = ?, due_at = ?, started_at = ?, lease_token = ?, lease_worker = ?, lease_ms = ?, lease_until = ?, lost = ?, told = ?
-WHERE id = ? AND state = ?`
+// namesOf are the names of columns, each between before and after.
+func namesOf(cs []job.Column, before, after string) string {
+	names := make([]string, len(cs))
+	for i, c := range cs {
+		names[i] = before + c.Name + after
+	}
+	return strings.Join(names, ", ")
+}
 
-// updateKeyed is updateJob for a job that has, or had, a key.
-const updateKeyed = `UPDATE jobs SET
-  state = ?, attempt = ?, releases = ?, seq = ?, due_at = ?, enqueued_at = ?, started_at = ?, activated_at = ?,
-  finished_at = ?, next_retry_at = ?, retry_delay = ?, lease_token = ?, lease_worker = ?, lease_ms = ?,
-  lease_until = ?, lost = ?, dead = ?, result = ?, error = ?, errors = ?, told = ?,
-  fingerprint = ?, holds = ?, dedup_key = ?, dedup_until = ?, keep_until = ?, rewritten_at = ?
-WHERE id = ? AND state = ?`
+// jobColumns names all columns, in the order in which jobFrom reads them.
+var jobColumns = namesOf(allColumns, "", "")
 
-// moveJob saves which job another waits for: few ever wait, so updateJob leaves it alone.
-const moveJob = `UPDATE jobs SET after_id = ? WHERE id = ?`
+// was names the state that a statement expects: the row of another transition is never overwritten.
+const was = ` WHERE id = ? AND state = ?`
 
-const rewriteJob = `UPDATE jobs SET args = ?, meta = ? WHERE id = ?`
+var (
+	updateJob = `UPDATE jobs SET ` + namesOf(moveColumns, "", " = ?") + was
+	// updateClaim is updateJob where nothing has changed but what a claim changes,
+	// and a heartbeat: see claimOnly.
+	updateClaim = `UPDATE jobs SET ` + namesOf(claimColumns, "", " = ?") + was
+	// updateKeyed is updateJob for a job that has, or had, a key.
+	updateKeyed = `UPDATE jobs SET ` + namesOf(keyedColumns, "", " = ?") + was
+
+	// updateApart writes what few jobs ever have, so that the others leave it alone.
+	updateApart = `UPDATE jobs SET ` + namesOf(apartColumns, "", " = ?") + ` WHERE id = ?`
+
+	rewriteJob = `UPDATE jobs SET ` + namesOf(bodyColumns, "", " = ?") + ` WHERE id = ?`
+)
 
 const deleteJob = `DELETE FROM jobs WHERE id = ?`
 
-const jobByID = `SELECT ` + jobColumns + ` FROM jobs WHERE id = ?`
+var jobByID = `SELECT ` + jobColumns + ` FROM jobs WHERE id = ?`
 
 // readJob is jobByID for the writer. The driver asks SQLite for the name and the
 // declared type of each column whenever a statement is run, and makes strings of
 // them: here there are none.
-var readJob = `SELECT +` + strings.ReplaceAll(jobColumns, `, `, ` AS "", +`) + ` AS "" FROM jobs WHERE id = ?`
+var readJob = `SELECT ` + namesOf(allColumns, "+", ` AS ""`) + ` FROM jobs WHERE id = ?`
 
-func envelopeArgs(args []driver.Value, j *job.Job) []driver.Value {
-	return append(args, string(j.ID), j.Type, j.Queue, string(j.Args), text(j.Meta), int64(j.Priority),
-		millis(j.ScheduledAt), millis(j.ExpiresAt), span(j.Timeout), span(j.Visibility), text(j.Retry),
-		int64(j.MaxAttempts), text(j.Unique), text(j.Deduplication), text(j.CustomID), text(j.Extra), j.CreatedAt.UnixMilli())
-}
-
-// endless stands for a deduplication key that only the end of its job frees.
-const endless = math.MaxInt64
-
-func keyArgs(args []driver.Value, j *job.Job) []driver.Value {
-	var holds, until driver.Value
-	if j.Fingerprint != "" {
-		holds = int64(j.Holds)
+// valuesOf appends what columns hold of a job.
+func valuesOf(args []driver.Value, cs []job.Column, j *job.Job) []driver.Value {
+	for i := range cs {
+		args = append(args, cs[i].Value(j))
 	}
-	if j.Deduplication != nil {
-		switch {
-		case j.DedupFreed:
-			until = int64(0)
-		case j.DedupUntil.IsZero():
-			until = int64(endless)
-		default:
-			until = j.DedupUntil.UnixMilli()
-		}
-	}
-	key, _ := j.DedupKey()
-	return append(args, blob(j.Fingerprint), holds, text(key), until, millis(j.Keep), millis(j.RewrittenAt))
-}
-
-// blob is a hexadecimal text as it is stored, NULL for none.
-func blob(s string) driver.Value {
-	if s == "" {
-		return nil
-	}
-	b, err := hex.DecodeString(s)
-	if err != nil {
-		return []byte(s) // no key that package job has made; nothing is found under it
-	}
-	return b
+	return args
 }
 
 // keyed reports whether a job has, or had, a key to save.
 func keyed(j *job.Job) bool { return j.Unique != nil || j.Deduplication != nil }
 
-func statusArgs(args []driver.Value, j *job.Job) []driver.Value {
-	dead := int64(0)
-	if j.Dead {
-		dead = 1
+// claimOnly reports whether updateClaim stores all that has changed of a job.
+func claimOnly(was, j *job.Job) bool { return alike(otherColumns, was, j) }
+
+// alike reports whether two jobs have the same in some columns.
+func alike(cs []job.Column, a, b *job.Job) bool {
+	for i := range cs {
+		if !cs[i].Equal(a, b) {
+			return false
+		}
 	}
-	return append(args, string(j.State), int64(j.Attempt), int64(j.Releases), j.Seq, millis(j.DueAt),
-		millis(j.EnqueuedAt), millis(j.StartedAt), millis(j.ActivatedAt), millis(j.FinishedAt), millis(j.NextRetryAt),
-		span(j.RetryDelay), text(j.Lease.Token), text(j.Lease.Worker), span(j.Lease.Length), millis(j.Lease.Until),
-		lost(j), dead, text(j.Result), text(j.Error), text(j.Errors), j.Told)
-}
-
-func claimArgs(args []driver.Value, j *job.Job) []driver.Value {
-	return append(args, string(j.State), int64(j.Attempt), millis(j.DueAt), millis(j.StartedAt),
-		text(j.Lease.Token), text(j.Lease.Worker), span(j.Lease.Length), millis(j.Lease.Until), lost(j), j.Told)
-}
-
-// claimOnly reports whether updateClaim stores all that has changed of a job: each
-// member of its status that is not written there is as it was.
-func claimOnly(was, j *job.Job) bool {
-	return j.Releases == was.Releases && j.Seq == was.Seq && j.RetryDelay == was.RetryDelay && j.Dead == was.Dead &&
-		j.EnqueuedAt.Equal(was.EnqueuedAt) && j.ActivatedAt.Equal(was.ActivatedAt) &&
-		j.FinishedAt.Equal(was.FinishedAt) && j.NextRetryAt.Equal(was.NextRetryAt) &&
-		bytes.Equal(j.Result, was.Result) && bytes.Equal(j.Error, was.Error) && bytes.Equal(j.Errors, was.Errors) &&
-		j.Fingerprint == was.Fingerprint && j.Holds == was.Holds && j.DedupFreed == was.DedupFreed &&
-		j.DedupUntil.Equal(was.DedupUntil) && j.Keep.Equal(was.Keep) && j.RewrittenAt.Equal(was.RewrittenAt)
-}
-
-// lost is the reservation that a job has lost as it is stored, NULL for none.
-func lost(j *job.Job) driver.Value {
-	if j.Lost == nil {
-		return nil
-	}
-	b, _ := json.Marshal(j.Lost) // plain fields always marshal
-	return string(b)
+	return true
 }
 
 // row reads the columns of one row in turn.
@@ -185,43 +144,15 @@ func (r *row[V]) blob() []byte {
 	return b
 }
 
-func (r *row[V]) span() time.Duration { return time.Duration(r.int()) * time.Millisecond }
-
 // jobFrom reads the columns of jobColumns.
 func jobFrom[V any](values []V) (*job.Job, error) {
-	r := &row[V]{v: values}
-	j := &job.Job{}
-	j.ID, j.Type, j.Queue = job.ID(r.str()), r.str(), r.str()
-	j.Args, j.Meta = r.raw(), r.raw()
-	j.Priority = int(r.int())
-	j.ScheduledAt, j.ExpiresAt = r.time(), r.time()
-	j.Timeout, j.Visibility = r.span(), r.span()
-	j.Retry, j.MaxAttempts = r.raw(), int(r.int())
-	j.Unique, j.Deduplication, j.CustomID, j.Extra = r.raw(), r.raw(), r.str(), r.raw()
-	j.CreatedAt = r.time()
-	j.State = job.State(r.str())
-	j.Attempt, j.Releases, j.Seq = int(r.int()), int(r.int()), r.int()
-	j.DueAt, j.EnqueuedAt, j.StartedAt = r.time(), r.time(), r.time()
-	j.ActivatedAt, j.FinishedAt, j.NextRetryAt = r.time(), r.time(), r.time()
-	j.RetryDelay = r.span()
-	j.Lease = job.Lease{Token: r.str(), Worker: r.str(), Length: r.span(), Until: r.time()}
-	if lost := r.raw(); lost != nil {
-		if err := json.Unmarshal(lost, &j.Lost); err != nil {
-			return nil, unreadable("job %s", j.ID)
+	j, ok := &job.Job{}, true
+	for i := range allColumns {
+		if v := any(values[i]); v != nil {
+			ok = allColumns[i].Set(j, v) && ok
 		}
 	}
-	j.Dead = r.int() == 1
-	j.Result, j.Error, j.Errors, j.Told = r.raw(), r.raw(), r.raw(), r.int()
-	j.Fingerprint, j.Holds = hex.EncodeToString(r.blob()), job.StateSet(r.int())
-	r.str() // dedup_key follows from the rest
-	if until, ok := r.next().(int64); ok {
-		j.DedupFreed = until == 0
-		if until != 0 && until != endless {
-			j.DedupUntil = time.UnixMilli(until).UTC()
-		}
-	}
-	j.Keep, j.RewrittenAt, j.After = r.time(), r.time(), job.ID(r.str())
-	if r.bad || !whole(j) {
+	if !ok || !whole(j) {
 		return nil, unreadable("job %s", j.ID)
 	}
 	return j, nil
@@ -283,12 +214,13 @@ func (t *tx) UpdateJob(j *job.Job) error {
 	if j.Told, err = t.note(j, was.Told); err != nil {
 		return err
 	}
-	update := t.w.st.update
+	update, cs := t.w.st.update, moveColumns
 	if claimOnly(was, j) {
-		update, t.args = t.w.st.updateClaim, claimArgs(t.args[:0], j)
-	} else if t.args = statusArgs(t.args[:0], j); keyed(j) {
-		update, t.args = t.w.st.updateKeyed, keyArgs(t.args, j)
+		update, cs = t.w.st.updateClaim, claimColumns
+	} else if keyed(j) {
+		update, cs = t.w.st.updateKeyed, keyedColumns
 	}
+	t.args = valuesOf(t.args[:0], cs, j)
 	t.args = append(t.args, string(j.ID), string(was.State))
 	t.wrote = true
 	n, err := t.do(update, t.args...)
@@ -298,8 +230,9 @@ func (t *tx) UpdateJob(j *job.Job) error {
 	if n != 1 {
 		return job.Errorf(job.Internal, "job %s was not %s any more", j.ID, was.State)
 	}
-	if j.After != was.After {
-		if _, err := t.do(t.w.st.move, text(j.After), string(j.ID)); err != nil {
+	if !alike(apartColumns, was, j) {
+		t.args = append(valuesOf(t.args[:0], apartColumns, j), string(j.ID))
+		if _, err := t.do(t.w.st.apart, t.args...); err != nil {
 			return t.fail("update job", err)
 		}
 	}
@@ -312,7 +245,8 @@ func (t *tx) UpdateJob(j *job.Job) error {
 // RewriteJob saves a job's Status, Args and Meta.
 func (t *tx) RewriteJob(j *job.Job) error {
 	t.wrote = true
-	if _, err := t.do(t.w.st.rewrite, string(j.Args), text(j.Meta), string(j.ID)); err != nil {
+	t.args = append(valuesOf(t.args[:0], bodyColumns, j), string(j.ID))
+	if _, err := t.do(t.w.st.rewrite, t.args...); err != nil {
 		return t.fail("rewrite job", err)
 	}
 	return t.UpdateJob(j)

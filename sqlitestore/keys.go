@@ -47,7 +47,7 @@ func (f finder) named(index string, id job.ID, fits func(*job.Job) bool) (*job.J
 
 // twins walks the keys of a fingerprint; see [job.KeyReader].
 func (f finder) twins(fingerprint string, but job.ID) (jobs []*job.Job, err error) {
-	key, _ := blob(fingerprint).([]byte)
+	key, _ := job.KeyValue(fingerprint).([]byte)
 	if key == nil {
 		return nil, nil
 	}
@@ -74,7 +74,7 @@ func (f finder) twins(fingerprint string, but job.ID) (jobs []*job.Job, err erro
 			index = pastIndex
 		}
 		j, err := f.named(index, id, func(j *job.Job) bool {
-			return j.Fingerprint != "" && bytes.Equal(key, blob(j.Fingerprint).([]byte)) && (j.Holds > 0) == (index == heldIndex)
+			return j.Fingerprint != "" && bytes.Equal(key, job.KeyValue(j.Fingerprint).([]byte)) && (j.Holds > 0) == (index == heldIndex)
 		})
 		if err != nil {
 			return nil, err

@@ -97,10 +97,14 @@ const (
 )
 
 // Jobs reads one page of a list.
-func (r reader) Jobs(f job.Filter) (job.Page, error) { return r.list(f, r.counters, maxCounted, maxVisited) }
+func (r reader) Jobs(f job.Filter) (job.Page, error) {
+	return r.list(f, r.counters, maxCounted, maxVisited)
+}
 
 // Jobs reads one page of a list, with what this transaction has changed so far.
-func (t *tx) Jobs(f job.Filter) (job.Page, error) { return t.list(f, t.counters, maxCounted, maxVisited) }
+func (t *tx) Jobs(f job.Filter) (job.Page, error) {
+	return t.list(f, t.counters, maxCounted, maxVisited)
+}
 
 // counters adds up the counters of a queue, of all if it has no name.
 type counters func(queue string, states []job.State) (int64, error)

@@ -94,7 +94,7 @@ func (r reader) each(query string, fn func(*row[any]), args ...any) error {
 	return rows.Err()
 }
 
-const heldJobs = `SELECT ` + jobColumns + ` FROM jobs
+var heldJobs = `SELECT ` + jobColumns + ` FROM jobs
 WHERE state = 'active' AND due_at IS NOT NULL AND lease_worker = ?`
 
 // Held reads the jobs that a worker is running.

@@ -165,9 +165,9 @@ func keyOne(write *stmt, j *job.Job) error {
 	if been(j)&^holds != 0 {
 		holds = 0 // it has left them, and never takes its key again
 	}
-	n, err := write.exec(blob(pushed.Fingerprint), int64(holds), millis(pushed.Keep), string(j.ID))
+	n, err := write.exec(job.KeyValue(pushed.Fingerprint), int64(holds), millis(pushed.Keep), string(j.ID))
 	if err == nil && n == 0 {
-		_, err = write.exec(blob(pushed.Fingerprint), int64(0), millis(pushed.Keep), string(j.ID))
+		_, err = write.exec(job.KeyValue(pushed.Fingerprint), int64(0), millis(pushed.Keep), string(j.ID))
 	}
 	return err
 }

@@ -12,20 +12,14 @@ import (
 // The job of a schedule comes in one of two dialects: whole, under job_template,
 // or flat, its members beside those of the schedule (contract §3.15).
 
+// What [job.InTemplate] knows speaks of the job when it stands beside the members of
+// the schedule. What is in no list is a part of a flat job too, and is passed over
+// beside a job_template and in a change.
+
 // cronShown are the members of a schedule that an answer holds and a request
 // cannot set: what was read may be sent again.
 var cronShown = map[string]bool{"status": true, "last_run_at": true, "next_run_at": true, "last_job_id": true,
 	"run_count": true, "created_at": true, "updated_at": true}
-
-// cronFlat are the members that speak of the job when they stand beside those of
-// the schedule. What is in no list is a part of a flat job too, and is passed
-// over beside a job_template and in a change.
-var cronFlat = map[string]bool{"type": true, "args": true, "meta": true, "metadata": true, "options": true, "queue": true,
-	"priority": true, "timeout": true, "timeout_ms": true, "visibility_timeout": true, "visibility_timeout_ms": true,
-	"delay": true, "delay_ms": true, "delay_until": true, "scheduled_at": true, "expires_at": true, "ttl_ms": true,
-	"enqueue_ttl": true, "pending": true, "max_attempts": true, "retry": true, "retry_policy": true, "unique": true, "deduplication": true,
-	"debounce": true, "rate_limit": true, "tags": true, "schema": true, "result_ttl": true, "total_timeout": true,
-	"heartbeat_timeout": true, "grace_period": true}
 
 // member is a member of an object.
 type member struct {
@@ -79,7 +73,7 @@ func (c *cronBody) agrees() error {
 		return nil
 	})
 	for _, m := range c.flat {
-		if cronFlat[m.name] && !isNull(m.v) && compact(m.v) != compact(said[m.name]) {
+		if job.InTemplate(m.name) && !isNull(m.v) && compact(m.v) != compact(said[m.name]) {
 			return refuse("job_template", "must not stand beside another "+m.name+": give all of the job in one place")
 		}
 	}
@@ -101,7 +95,7 @@ func (c *cronBody) member(name string, v json.RawMessage) error {
 		return nil
 	case !own:
 		c.flat = append(c.flat, member{name, v})
-		if c.beside == "" && cronFlat[name] && !isNull(v) {
+		if c.beside == "" && job.InTemplate(name) && !isNull(v) {
 			c.beside = name
 		}
 		return nil

@@ -61,7 +61,7 @@ func flatPatch(flat []member) (json.RawMessage, error) {
 	}
 	for _, m := range flat {
 		switch {
-		case m.name == "options" || !cronFlat[m.name]:
+		case m.name == "options" || !job.InTemplate(m.name):
 		case m.name == "type" || m.name == "args" || m.name == "meta" || m.name == "metadata" || isNull(options):
 			top.Quoted(m.name, m.v)
 		default:

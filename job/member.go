@@ -1,0 +1,296 @@
+package job
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"time"
+
+	"github.com/outrider-jobs/outrider/internal/rawjson"
+)
+
+// member is a row of the table of members: all that is known of one member of
+// Envelope or of Status. What asked and happened find empty they fill by its kind.
+type member struct {
+	field   string   // of Envelope or Status; what stands in a struct of theirs has a point before it
+	name    string   // in an answer and in a PUSH
+	answers []string // all names in an answer, where there are others than name
+	asks    []string // names in a request which the field holds
+	echoes  []string // names in a request which Extra holds, to be given back as they came
+	shape   byte     // of JSON: how it begins
+
+	status    bool // is a member of Status
+	top       bool // stands at the top level of a request alone, and not among its options
+	first     bool // is read before all others
+	always    bool // is read although nothing was said of it
+	late      bool // stands behind Extra in an answer
+	added     bool // an answer adds it; in a request it is dropped at the top level alone
+	required  bool // is shown and stored although it is empty
+	timed     bool // is about when; SameOptions compares it by itself
+	rewritten bool // a PUSH may overwrite it (ojs-unique-jobs.md §5.3)
+
+	column string
+	writes Writes
+
+	// Why one of its journeys has no way for it; empty where it has.
+	unread, unshown, unsent, unkept string
+	fixed                           string // why no change writes it, of a member of Status
+
+	visible func(*Job, View) bool // only then it is shown; nil: always
+
+	read  func(*parser) error                                                  // from a request
+	show  func(rawjson.Writer, *Job, View) rawjson.Writer                      // in an answer
+	take  func(j *Job, name string, v json.RawMessage) (whole bool, err error) // from an answer; what is not whole stays in Extra, too
+	send  func(rawjson.Writer, *Envelope) rawjson.Writer                       // in a PUSH and among the options of an outbox
+	alike func(a, b *Envelope) bool                                            // they ask for the same
+	equal func(a, b *Job) bool
+	value func(*Job) any       // as it is stored: nil, int64, string or []byte
+	set   func(*Job, any) bool // what was stored and is not nil; false for what never was
+	json  func(*Envelope) *json.RawMessage
+	size  func(*Job) int // of JSON, in bytes
+}
+
+// kind is what members of one type have in common.
+type kind[T any] struct {
+	blank func(T) bool
+	equal func(a, b T) bool
+	alike func(a, b T) bool // nil: equal
+	ceil  func(T) T         // what is sent must not come early; nil: as it is
+	show  func(w rawjson.Writer, name string, v T) rawjson.Writer
+	take  func(name string, v json.RawMessage) (T, error)
+	value func(T) any
+	from  func(any) (T, bool)
+}
+
+// asked is a member of Envelope.
+func asked[T any](m member, k kind[T], at func(*Envelope) *T) member {
+	if at, ok := any(at).(func(*Envelope) *json.RawMessage); ok {
+		m.json = at
+	}
+	if m.asks == nil && m.name != "" && m.unread == "" {
+		m.asks = []string{m.name}
+	}
+	if m.unread == "" && m.read == nil {
+		m.read = func(p *parser) error {
+			name, v := p.get(m.asks...)
+			if v == nil {
+				return nil
+			}
+			if m.shape != 0 && v[0] != m.shape {
+				return invalid(Invalid, name, "must be an %s, got %s", shapes[m.shape], rawjson.Kind(v))
+			}
+			got, err := k.take(name, v)
+			*at(&p.e) = got
+			return err
+		}
+	}
+	if m.unsent == "" && m.send == nil {
+		m.send = func(w rawjson.Writer, e *Envelope) rawjson.Writer {
+			v := *at(e)
+			if k.blank(v) {
+				return w
+			}
+			if k.ceil != nil {
+				v = k.ceil(v)
+			}
+			return k.show(w, m.name, v)
+		}
+	}
+	if m.alike == nil {
+		alike := k.alike
+		if alike == nil {
+			alike = k.equal
+		}
+		m.alike = func(a, b *Envelope) bool { return alike(*at(a), *at(b)) }
+	}
+	return filled(m, k, func(j *Job) *T { return at(&j.Envelope) })
+}
+
+// happened is a member of Status, which any change but a claim may write where its
+// row says nothing else.
+func happened[T any](m member, k kind[T], at func(*Status) *T) member {
+	const none = "only the server sets it"
+	m.status, m.unread, m.unsent = true, none, none
+	if m.writes == Once && m.fixed == "" {
+		m.writes = AtMoves
+	}
+	return filled(m, k, func(j *Job) *T { return at(&j.Status) })
+}
+
+// filled has the journeys that both have: into an answer and into a store, and back.
+func filled[T any](m member, k kind[T], at func(*Job) *T) member {
+	if at, ok := any(at).(func(*Job) *json.RawMessage); ok {
+		m.size = func(j *Job) int { return len(*at(j)) }
+	}
+	if m.unshown == "" && m.show == nil {
+		m.show = func(w rawjson.Writer, j *Job, _ View) rawjson.Writer {
+			v := *at(j)
+			if !m.required && k.blank(v) {
+				return w
+			}
+			return k.show(w, m.name, v)
+		}
+	}
+	if visible, show := m.visible, m.show; visible != nil {
+		m.show = func(w rawjson.Writer, j *Job, v View) rawjson.Writer {
+			if !visible(j, v) {
+				return w
+			}
+			return show(w, j, v)
+		}
+	}
+	if m.unshown == "" && m.take == nil {
+		m.take = func(j *Job, name string, v json.RawMessage) (whole bool, err error) {
+			if string(v) != "null" {
+				*at(j), err = k.take(name, v)
+			}
+			return true, err
+		}
+	}
+	if m.equal == nil {
+		m.equal = func(a, b *Job) bool { return k.equal(*at(a), *at(b)) }
+	}
+	if m.column != "" && m.value == nil {
+		m.value = func(j *Job) any {
+			v := *at(j)
+			if !m.required && k.blank(v) {
+				return nil
+			}
+			return k.value(v)
+		}
+		m.set = func(j *Job, v any) (ok bool) {
+			*at(j), ok = k.from(v)
+			return ok
+		}
+	}
+	return m
+}
+
+var shapes = map[byte]string{'[': "array", '{': "object"}
+
+func same[T comparable](a, b T) bool { return a == b }
+
+func texts[S ~string]() kind[S] {
+	return kind[S]{
+		blank: func(v S) bool { return v == "" },
+		equal: same[S],
+		show: func(w rawjson.Writer, name string, v S) rawjson.Writer {
+			w.Str(name, string(v))
+			return w
+		},
+		take: func(name string, v json.RawMessage) (S, error) {
+			s, err := text(v, name)
+			return S(s), err
+		},
+		value: func(v S) any { return string(v) },
+		from: func(v any) (S, bool) {
+			s, ok := v.(string)
+			return S(s), ok
+		},
+	}
+}
+
+func numbers[N ~int | ~int64 | ~uint8]() kind[N] {
+	return kind[N]{
+		blank: func(v N) bool { return v == 0 },
+		equal: same[N],
+		show: func(w rawjson.Writer, name string, v N) rawjson.Writer {
+			w.Int(name, int64(v))
+			return w
+		},
+		take: func(name string, v json.RawMessage) (N, error) {
+			n, ok := integer(v)
+			if !ok || n < math.MinInt32 || n > math.MaxInt32 {
+				return 0, invalid(Invalid, name, "must be an integer, got %s", shown(v))
+			}
+			return N(n), nil
+		},
+		value: func(v N) any { return int64(v) },
+		from: func(v any) (N, bool) {
+			n, ok := v.(int64)
+			return N(n), ok
+		},
+	}
+}
+
+var flags = kind[bool]{
+	blank: func(v bool) bool { return !v },
+	equal: same[bool],
+	show: func(w rawjson.Writer, name string, v bool) rawjson.Writer {
+		if v {
+			w.Bool(name, v)
+		}
+		return w
+	},
+	take: func(_ string, v json.RawMessage) (bool, error) { return string(v) == "true", nil },
+	value: func(v bool) any {
+		if v {
+			return int64(1)
+		}
+		return int64(0)
+	},
+	from: func(v any) (bool, bool) {
+		n, ok := v.(int64)
+		return n == 1, ok
+	},
+}
+
+// instants are shown, stored and sent in whole milliseconds.
+var instants = kind[time.Time]{
+	blank: time.Time.IsZero,
+	equal: time.Time.Equal,
+	ceil:  ceilInstant,
+	show: func(w rawjson.Writer, name string, v time.Time) rawjson.Writer {
+		w.Time(name, v)
+		return w
+	},
+	take: func(name string, v json.RawMessage) (time.Time, error) {
+		t, relative, err := moment(v, name)
+		if err == nil && (relative != 0 || t.IsZero()) {
+			err = invalid(Invalid, name, "must be an RFC 3339 time, got %s", shown(v))
+		}
+		return t.UTC(), err
+	},
+	value: func(v time.Time) any { return v.UnixMilli() },
+	from: func(v any) (time.Time, bool) {
+		n, ok := v.(int64)
+		return time.UnixMilli(n).UTC(), ok
+	},
+}
+
+// lengths of time, in whole milliseconds as instants are.
+var lengths = kind[time.Duration]{
+	blank: func(v time.Duration) bool { return v == 0 },
+	equal: same[time.Duration],
+	ceil:  ceilMillis,
+	show: func(w rawjson.Writer, name string, v time.Duration) rawjson.Writer {
+		w.Int(name, v.Milliseconds())
+		return w
+	},
+	take:  func(name string, v json.RawMessage) (time.Duration, error) { return count(v, name, time.Millisecond) },
+	value: func(v time.Duration) any { return v.Milliseconds() },
+	from: func(v any) (time.Duration, bool) {
+		n, ok := v.(int64)
+		return time.Duration(n) * time.Millisecond, ok
+	},
+}
+
+// raws are JSON, which is carried as it came.
+var raws = kind[json.RawMessage]{
+	blank: func(v json.RawMessage) bool { return len(v) == 0 },
+	equal: func(a, b json.RawMessage) bool { return bytes.Equal(a, b) },
+	alike: sameObject,
+	show: func(w rawjson.Writer, name string, v json.RawMessage) rawjson.Writer {
+		w.Raw(name, v)
+		return w
+	},
+	take:  func(_ string, v json.RawMessage) (json.RawMessage, error) { return v, nil },
+	value: func(v json.RawMessage) any { return string(v) },
+	from: func(v any) (json.RawMessage, bool) {
+		s, ok := v.(string)
+		if s == "" {
+			return nil, ok
+		}
+		return json.RawMessage(s), ok
+	},
+}
