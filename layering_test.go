@@ -39,6 +39,7 @@ var mayImport = map[string][]string{
 	"internal/rawjson":     {},
 	"internal/wording":     {},
 	"internal/logsink":     {},
+	"internal/testdb":      {},
 	"client":               {"job", "internal/wire"},
 	"once":                 {"job"},
 	"examples":             {},

@@ -53,7 +53,7 @@ const MaxCronRuns = 20
 // Limits of a schedule.
 const (
 	MaxCronName        = 255
-	MaxCronDescription = 1000
+	maxCronDescription = 1000
 )
 
 // Overlap says what a tick does while the job of the one before has not ended:
@@ -149,8 +149,8 @@ func (s *CronSpec) Validate() (Checked, error) {
 		return Checked{}, invalid(Invalid, "name", "must be at most %d characters, got %d", MaxCronName, len(s.Name))
 	case !cronName.MatchString(s.Name):
 		return Checked{}, invalid(Invalid, "name", "must be letters a-z, digits, hyphens and dots, a letter or a digit first, got %.80q", s.Name)
-	case utf8.RuneCountInString(s.Description) > MaxCronDescription:
-		return Checked{}, invalid(Invalid, "description", "must be at most %d characters, got %d", MaxCronDescription, utf8.RuneCountInString(s.Description))
+	case utf8.RuneCountInString(s.Description) > maxCronDescription:
+		return Checked{}, invalid(Invalid, "description", "must be at most %d characters, got %d", maxCronDescription, utf8.RuneCountInString(s.Description))
 	}
 	switch s.Overlap {
 	case "":

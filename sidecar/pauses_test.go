@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -168,15 +166,8 @@ func (x *standing) judge(w *beater) {
 // Whatever pauses there are, who lives keeps his job, and who is dead loses it as
 // soon as nothing that he might have said can still be unheard.
 func TestPausesRobNobodyAndSpareNobodyLong(t *testing.T) {
-	chooseSequences(t) // so it is not parallel
-	dir, n := t.TempDir(), 0
-	rapid.Check(t, func(r *rapid.T) {
-		n++
-		store, err := sqlitestore.Open(context.Background(), filepath.Join(dir, fmt.Sprint(n, ".db")), sqlitestore.Options{})
-		if err != nil {
-			r.Fatal(err)
-		}
-		defer store.Close()
+	chooseSequences(t, 100, 4)
+	playSequences(t, func(t *testing.T, r *rapid.T, store *sqlitestore.Store) {
 		x := &standing{world: &world{t: t, now: genesis, store: store}, r: r}
 		x.Sidecar = New(store, Options{Now: x.time, Silence: rapid.SampledFrom([]time.Duration{3 * time.Second, 6 * time.Second}).Draw(r, "silence"), Rand: func() float64 { return 0.5 }})
 		x.settle()

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/outrider-jobs/outrider/internal/testdb"
 )
 
 // encodedDB is a database of PostgreSQL with an encoding of its own.
@@ -21,7 +23,7 @@ func encodedDB(t *testing.T, encoding string) *appDB {
 	u.Path, u.RawQuery = "/"+name, ""
 	db := &appDB{nil, onPostgres, u.String(), name, ""}
 	u.RawQuery = "client_encoding=UTF8"
-	db.DB = opened(t, "pgx", u.String())
+	db.DB = testdb.Open(t, "pgx", u.String())
 	return db
 }
 
