@@ -75,10 +75,10 @@ func TestBadUniquePolicies(t *testing.T) {
 		told("short unique", body, err)
 	}
 	for _, body := range badDeduplication {
-		_, err := ParseDeduplication(json.RawMessage(body), "deduplication")
+		_, err := parseDeduplication(json.RawMessage(body), "deduplication")
 		told("deduplication", body, err)
 	}
-	_, err := ParseDeduplication(json.RawMessage(`{"ttl":1}`), "debounce")
+	_, err := parseDeduplication(json.RawMessage(`{"ttl":1}`), "debounce")
 	told("debounce", `{"ttl":1}`, err)
 	for _, tt := range []struct{ args, policy string }{
 		{`[]`, `{"keys":["args"],"args_keys":["a"]}`},
@@ -218,7 +218,7 @@ func canonical(t *testing.T, e Envelope, policy string) (string, error) {
 	if err != nil {
 		t.Fatalf("%s: %v", policy, err)
 	}
-	text, err := p.Canonical(&e)
+	text, err := p.canonical(&e)
 	return string(text), err
 }
 
@@ -233,7 +233,7 @@ func TestFingerprintVectors(t *testing.T) {
 		{"t", "", `[{"name":"cafe\u0301"}]`, `{"keys":["args"],"args_keys":["name"]}`, "8f8d0164aa92b2c4dab289e483ef69b1181284ca16af82990174669f2371c9c4"},
 	} {
 		text, err := canonical(t, Envelope{Type: tt.typ, Queue: tt.queue, Args: json.RawMessage(tt.args)}, tt.policy)
-		if got := Fingerprint([]byte(text)); err != nil || got != tt.want {
+		if got := fingerprintOf([]byte(text)); err != nil || got != tt.want {
 			t.Errorf("%s %s: got %s over %s, %v, want %s", tt.args, tt.policy, got, text, err, tt.want)
 		}
 	}
@@ -274,7 +274,7 @@ func TestCanonicalOfAPolicy(t *testing.T) {
 			t.Errorf("%s:\n got %s, %v\nwant %s", tt.name, got, err, tt.want)
 		}
 	}
-	if got, err := (UniquePolicy{}).Canonical(&Envelope{Type: "t"}); err != nil || string(got) != `{"type":"t"}` {
+	if got, err := (UniquePolicy{}).canonical(&Envelope{Type: "t"}); err != nil || string(got) != `{"type":"t"}` {
 		t.Errorf("the zero policy: got %s, %v", got, err)
 	}
 }
@@ -345,10 +345,10 @@ func BenchmarkFingerprint(b *testing.B) {
 	e := Envelope{Type: "email.send", Args: json.RawMessage(`[{"user_id":42,"template":"welcome","locale":"en-US"}]`)}
 	b.ReportAllocs()
 	for b.Loop() {
-		text, err := p.Canonical(&e)
+		text, err := p.canonical(&e)
 		if err != nil {
 			b.Fatal(err)
 		}
-		Fingerprint(text)
+		fingerprintOf(text)
 	}
 }

@@ -138,7 +138,7 @@ func (x *standing) step() (looked bool) {
 		if looked {
 			x.judged = at
 		}
-		x.round(x.t.Context(), &x.clock, x.duties())
+		x.round(x.t.Context())
 		x.meant = x.planned(at)
 		return looked
 	}
@@ -198,7 +198,7 @@ func TestAStreamOfPausesSparesNobodyForEver(t *testing.T) {
 		now := w.time().Add(time.Second) // of which it ran for 50 ms
 		w.set(now)
 		w.listen(now, now.Add(-950*tick))
-		w.round(t.Context(), &w.clock, w.duties())
+		w.round(t.Context())
 		meant = now
 		if w.read(dead.ID).State == job.Available {
 			if n < 2 || n > 30 {
@@ -364,7 +364,7 @@ func TestBeatsThatCouldNotBeStored(t *testing.T) {
 		turn := func() {
 			w.set(w.time().Add(500 * tick))
 			w.listen(w.time(), w.time())
-			w.round(t.Context(), &w.clock, w.duties())
+			w.round(t.Context())
 		}
 		beat := func() error {
 			_, err := w.Beat(t.Context(), job.Beat{Worker: job.WorkerInfo{ID: "live"}, Jobs: []job.Claim{{ID: held.ID, Token: held.Lease.Token}}})
@@ -405,7 +405,7 @@ func TestBeatsThatAreBrokenOffSpareNobodyForEver(t *testing.T) {
 		w.pauses.missed(w.time())
 		w.set(w.time().Add(500 * tick))
 		w.listen(w.time(), w.time())
-		w.round(t.Context(), &w.clock, w.duties())
+		w.round(t.Context())
 	}
 	w.is("half a minute later", dead.ID, job.Available)
 }
