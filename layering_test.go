@@ -38,13 +38,14 @@ var mayImport = map[string][]string{
 	"internal/rawjson":     {},
 	"internal/wording":     {},
 	"internal/logsink":     {},
+	"internal/netguard":    {"job"},
 	"client":               {"job", "internal/wire"},
 	"examples":             {},
 	"examples/quickstart":  public,
 	"examples/go-once":     public,
 	"examples/go-postgres": public,
 	"examples/go-sqlite":   public,
-	"cmd/outrider":         append([]string{"internal/wording", "internal/logsink"}, public...),
+	"cmd/outrider":         append([]string{"internal/wording", "internal/logsink", "internal/netguard"}, public...),
 }
 
 // public is what anybody may import.

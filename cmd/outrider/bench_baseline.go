@@ -15,6 +15,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/spf13/cobra"
 
+	"github.com/outrider-jobs/outrider/internal/netguard"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -31,19 +32,16 @@ func (a *app) baselineCommand() *cobra.Command {
 }
 
 func (a *app) serveBaseline(ctx context.Context) error {
-	at, err := parseAddress("127.0.0.1:0")
+	at := netguard.Address{Network: "tcp", Where: "127.0.0.1:0"}
+	ln, err := at.Listen(ctx)
 	if err != nil {
 		return err
 	}
-	ln, err := at.listen(ctx)
-	if err != nil {
-		return err
-	}
-	srv := httpServer(baselineHandler(), slog.New(slog.NewTextHandler(a.stderr, nil)))
+	srv := netguard.NewServer(baselineHandler(), slog.New(slog.NewTextHandler(a.stderr, nil)))
 	srv.BaseContext = func(net.Listener) context.Context { return ctx }
 	unhook := context.AfterFunc(ctx, func() { _ = srv.Close() }) // Serve reports the end
 	defer unhook()
-	fmt.Fprintf(a.stdout, "outrider: listening on %s (nothing is stored)\n", at.url(ln))
+	fmt.Fprintf(a.stdout, "outrider: listening on %s (nothing is stored)\n", at.URL(ln))
 	if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/outrider-jobs/outrider/adapters/sqlite"
 	"github.com/outrider-jobs/outrider/client"
+	"github.com/outrider-jobs/outrider/internal/netguard"
 	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/outbox"
 	"github.com/outrider-jobs/outrider/sidecar"
@@ -21,7 +22,7 @@ import (
 
 // config is what serve, the outbox commands and those that ask a server are told.
 type config struct {
-	listen    address
+	listen    netguard.Address
 	db        string
 	outboxes  []dsn
 	table     string
@@ -82,7 +83,7 @@ type setting struct {
 var settings = []setting{
 	{"listen", "OUTRIDER_LISTEN", "127.0.0.1:8080", false, false,
 		"loopback address to serve on (port 0 picks one), or unix:///path",
-		func(c *config, v string) (err error) { c.listen, err = parseAddress(v); return err }},
+		func(c *config, v string) (err error) { c.listen, err = netguard.ParseAddress(v); return err }},
 	{"db", "OUTRIDER_DB", "./outrider.db", false, false,
 		"file that keeps the jobs",
 		setDB},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/outrider-jobs/outrider/client"
+	"github.com/outrider-jobs/outrider/internal/netguard"
 	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/outbox"
 	"github.com/outrider-jobs/outrider/sidecar"
@@ -128,8 +129,8 @@ func setMemoryLimit(c *config, v string) (err error) {
 }
 
 func setConnections(c *config, v string) (err error) {
-	if c.connections, err = strconv.Atoi(v); err != nil || c.connections < leastConns || c.connections > 1<<16 {
-		return fmt.Errorf("must be a number from %d to %d", leastConns, 1<<16)
+	if c.connections, err = strconv.Atoi(v); err != nil || c.connections < netguard.LeastConnections || c.connections > 1<<16 {
+		return fmt.Errorf("must be a number from %d to %d", netguard.LeastConnections, 1<<16)
 	}
 	return nil
 }
@@ -203,7 +204,7 @@ func setPokeSocket(c *config, v string) error {
 	if err != nil {
 		return err
 	}
-	a, err := parseSocket(path)
-	c.relay.pokeSocket = a.where
+	a, err := netguard.ParseSocket(path)
+	c.relay.pokeSocket = a.Where
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/outrider-jobs/outrider/internal/netguard"
 	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/outbox"
 	"github.com/outrider-jobs/outrider/sidecar/httpapi"
@@ -49,8 +50,8 @@ func openRelays(ctx context.Context, cfg config, log *slog.Logger) (*relays, err
 		return rs, nil
 	}
 	var err error
-	rs.door, err = listenSocket(ctx, cfg.relay.pokeSocket, "--outbox-poke-socket")
-	return rs, err
+	rs.door, err = netguard.ListenSocket(ctx, cfg.relay.pokeSocket)
+	return rs, chosenBy("--outbox-poke-socket", err)
 }
 
 // aim makes the relays. An error is that an outbox is not right. kept is nil

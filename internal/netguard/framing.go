@@ -1,4 +1,4 @@
-package main
+package netguard
 
 import (
 	"bytes"
@@ -92,9 +92,9 @@ func (c *framedConn) CloseWrite() error {
 // NetConn is the connection itself.
 func (c *framedConn) NetConn() net.Conn { return c.Conn }
 
-// clear is nil for a request of which it is clear where it ends. After any other,
+// Clear is nil for a request of which it is clear where it ends. After any other,
 // and after one in chunks, whose length only net/http knows, the connection is closed.
-func clear(w http.ResponseWriter, r *http.Request) error {
+func Clear(w http.ResponseWriter, r *http.Request) error {
 	c, ok := r.Context().Value(frameKey{}).(*framedConn)
 	if !ok {
 		return nil

@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package netguard
 
 import (
 	"context"
@@ -13,12 +13,13 @@ import (
 	"syscall"
 )
 
-// listenSocket makes a unix socket that only this user may use. Its mode is
+// ListenSocket makes a unix socket that only this user may use. Its mode is
 // set between bind and listen: before listen nobody can connect, so there is no
 // moment in which the umask decides who may, and no umask is changed under
-// other goroutines. flag is the one that chose the path.
-func listenSocket(ctx context.Context, path, flag string) (net.Listener, error) {
-	if err := removeStale(ctx, path, flag); err != nil {
+// other goroutines. A path
+// that is taken is a [TakenError].
+func ListenSocket(ctx context.Context, path string) (net.Listener, error) {
+	if err := removeStale(ctx, path); err != nil {
 		return nil, err
 	}
 	fd, err := newSocket()
@@ -86,7 +87,7 @@ func (s *socket) Close() error {
 
 // removeStale removes a socket that a killed server left behind: only if it is
 // ours and nobody listens on it.
-func removeStale(ctx context.Context, path, flag string) error {
+func removeStale(ctx context.Context, path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -95,13 +96,13 @@ func removeStale(ctx context.Context, path, flag string) error {
 		return fmt.Errorf("look at the socket %s: %w", path, err)
 	}
 	if info.Mode().Type() != fs.ModeSocket {
-		return fmt.Errorf("%s exists and is no socket: choose another path with %s", path, flag)
+		return &TakenError{Text: path + " exists and is no socket: choose another path"}
 	}
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unix", path)
 	if err == nil {
 		c.Close()
-		return conflict("another server listens on %s: stop that one, or choose another path with %s", path, flag)
+		return &TakenError{Text: "another server listens on " + path + ": stop that one, or choose another path", InUse: true}
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("find out who listens on %s: %w", path, err)

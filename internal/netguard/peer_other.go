@@ -1,8 +1,10 @@
 //go:build !linux
 
-package main
+package netguard
 
-import "net"
+import (
+	"net"
+)
 
 // peerOf is not asked on this system.
 func peerOf(net.Conn) int { return 0 }

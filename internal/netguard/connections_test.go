@@ -1,4 +1,4 @@
-package main
+package netguard
 
 import (
 	"bufio"
@@ -16,7 +16,7 @@ import (
 // boundedServer is a server for at most n connections.
 func boundedServer(t *testing.T, ln net.Listener, n int, h http.HandlerFunc) *connections {
 	t.Helper()
-	l := limitConnections(ln, n, 0, slog.New(slog.DiscardHandler))
+	l := limit(ln, n, 0, "--max-connections", slog.New(slog.DiscardHandler))
 	srv := &http.Server{Handler: h, ConnState: l.state}
 	go func() { _ = srv.Serve(l) }()
 	t.Cleanup(func() { _ = srv.Close() })
@@ -193,7 +193,7 @@ func peerKnown(t *testing.T, ln net.Listener) bool {
 // The store keeps its files where few may be opened.
 func TestFilesAreLeftForTheStore(t *testing.T) {
 	for _, tt := range []struct{ most, allowed, want int }{{1024, 0, 1024}, {1024, 20000, 1024}, {1024, 1024, 960}, {1024, 64, 8}, {1024, 20, 8}, {8, 1024, 8}} {
-		if l := limitConnections(nil, tt.most, tt.allowed, slog.New(slog.DiscardHandler)); l.most != tt.want {
+		if l := limit(nil, tt.most, tt.allowed, "", slog.New(slog.DiscardHandler)); l.most != tt.want {
 			t.Errorf("%d connections of %d files: %d, want %d", tt.most, tt.allowed, l.most, tt.want)
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package netguard
 
 import (
 	"bufio"
@@ -22,8 +22,8 @@ func TestFramingModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := httpServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := clear(w, r); err != nil {
+	srv := NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := Clear(w, r); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
@@ -97,7 +97,7 @@ func TestFramingModel(t *testing.T) {
 // TestOtherListenersAreAdmitted: a handler that is served in another way has no
 // connection to ask.
 func TestOtherListenersAreAdmitted(t *testing.T) {
-	if err := clear(nil, new(http.Request)); err != nil {
+	if err := Clear(nil, new(http.Request)); err != nil {
 		t.Error(err)
 	}
 }
@@ -134,7 +134,7 @@ func BenchmarkFraming(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		c.keep(raw)
-		if err := clear(nil, r); err != nil {
+		if err := Clear(nil, r); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,6 +1,7 @@
-package main
+package netguard
 
 import (
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -9,26 +10,33 @@ import (
 	"time"
 )
 
+// LeastConnections is how many connections there may always be, also where hardly
+// a file may be opened.
+const LeastConnections = 8
+
 const (
 	filesOfStore = 64                     // that connections leave for the store, the outboxes and the log
-	leastConns   = 8                      // also where hardly a file may be opened
 	idleLeast    = time.Second            // that a connection has been idle before another takes its place
 	refusals     = 16                     // that are answered at once; further ones are closed without a word
 	refusalTime  = 200 * time.Millisecond // for a caller to take one
 )
 
 // refusal is the answer on a connection that is one too many.
-const refusal = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/openjobspec+json\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 285\r\n\r\n" +
-	`{"error":{"code":"backend_error","message":"the server has as many connections as it may have, and none of them is idle; close some, or raise --max-connections","retryable":true,"hint":"Try again after the time in Retry-After.","docs_url":"https://openjobspec.org/spec/v1/ojs-core"}}` + "\r\n"
+func refusal(setting string) []byte {
+	body := fmt.Sprintf(`{"error":{"code":"backend_error","message":"the server has as many connections as it may have, and none of them is idle; close some, or raise %s","retryable":true,`+
+		`"hint":"Try again after the time in Retry-After.","docs_url":"https://openjobspec.org/spec/v1/ojs-core"}}`+"\r\n", setting)
+	return fmt.Appendf(nil, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/openjobspec+json\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+}
 
 // connections bounds how many there are at once, in all and of one process where
 // the system can tell whose they are: over a unix socket. Over TCP all callers are
 // 127.0.0.1, and nothing tells them apart.
 type connections struct {
 	net.Listener
-	most   int
-	log    *slog.Logger
-	answer chan struct{} // has room for each refusal that is being answered
+	most    int
+	setting string // raises most
+	log     *slog.Logger
+	answer  chan struct{} // has room for each refusal that is being answered
 
 	open sync.Map // net.Conn to *connection
 	n    atomic.Int64
@@ -44,15 +52,15 @@ type connection struct {
 	peer int          // id of the process at its other end; 0 is not known
 }
 
-// limitConnections bounds the connections that ln accepts. allowed is how many
+// limit bounds the connections that ln accepts. allowed is how many
 // files this process may open, 0 for not known.
-func limitConnections(ln net.Listener, most, allowed int, log *slog.Logger) *connections {
-	if room := max(allowed-filesOfStore, leastConns); allowed > 0 && room < most {
-		log.Warn("fewer connections are taken than --max-connections says, as this process may not open more files; raise its limit (ulimit -n, LimitNOFILE=)",
+func limit(ln net.Listener, most, allowed int, setting string, log *slog.Logger) *connections {
+	if room := max(allowed-filesOfStore, LeastConnections); allowed > 0 && room < most {
+		log.Warn("fewer connections are taken than "+setting+" says, as this process may not open more files; raise its limit (ulimit -n, LimitNOFILE=)",
 			"max_connections", most, "open_files", allowed, "taken", room)
 		most = room
 	}
-	return &connections{Listener: ln, most: most, log: log, answer: make(chan struct{}, refusals), peers: map[int]int{}}
+	return &connections{Listener: ln, most: most, setting: setting, log: log, answer: make(chan struct{}, refusals), peers: map[int]int{}}
 }
 
 // Accept waits for a connection that there is room for.
@@ -75,11 +83,11 @@ func (l *connections) admit(c net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if k.peer != 0 && l.peers[k.peer] >= max(l.most/2, 1) {
-		l.tell("a process has half of all connections that there may be, and gets no more; --max-connections bounds them", "process", k.peer)
+		l.tell("a process has half of all connections that there may be, and gets no more; "+l.setting+" bounds them", "process", k.peer)
 		return false
 	}
 	if l.n.Load() >= int64(l.most) && !l.displace() {
-		l.tell("there are as many connections as there may be, and none is idle: further ones are refused; --max-connections bounds them", "connections", l.most)
+		l.tell("there are as many connections as there may be, and none is idle: further ones are refused; "+l.setting+" bounds them", "connections", l.most)
 		return false
 	}
 	if k.peer != 0 {
@@ -160,7 +168,7 @@ func (l *connections) refuse(c net.Conn) {
 		defer func() { <-l.answer }()
 		defer c.Close()
 		_ = c.SetDeadline(time.Now().Add(refusalTime))
-		if _, err := c.Write([]byte(refusal)); err != nil {
+		if _, err := c.Write(refusal(l.setting)); err != nil {
 			return
 		}
 		if half, ok := c.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
