@@ -26,7 +26,7 @@ var (
 	memberName = regexp.MustCompile(`^[a-z][a-zA-Z0-9_]*$`)
 	inJSON     = regexp.MustCompile(`"([a-z][a-z0-9_]*)":`)
 	// writers are the functions that write a member, one of whose arguments is its name.
-	writers = strings.Fields("str num flag at key array again orNull counts ids strs someText someMillis someJSON someStrings someMap optional int bool time raw strings brief")
+	writers = strings.Fields("str num flag at key array again orNull counts ids strs someText someMillis someJSON someStrings someMap optional int bool time raw strings brief Str Optional Int Bool Time Raw Strings Object Array Key")
 )
 
 // collect reads the names of members in the packages that decode and encode.
@@ -219,11 +219,13 @@ func goldens(t *testing.T) map[string]set {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, answer, _ := strings.Cut(string(raw), "-- answer --\n")
-		_, body, _ := strings.Cut(answer, "\n\n")
-		var v any
-		if json.Unmarshal([]byte(body), &v) == nil {
-			gather(found, "answers", v)
+		for _, text := range strings.Split(string(raw), "-- answer --\n")[1:] {
+			answer, _, _ := strings.Cut(text, "\n=== ")
+			_, body, _ := strings.Cut(answer, "\n\n")
+			var v any
+			if json.Unmarshal([]byte(body), &v) == nil {
+				gather(found, "answers", v)
+			}
 		}
 	}
 	return found

@@ -20,37 +20,44 @@ var mayImport = map[string][]string{
 	".":                    {},
 	"job":                  {"internal/wording", "internal/rawjson"},
 	"job/storetest":        {"job"},
-	"job/servicetest":      {"job"},
+	"job/servicetest":      {"job", "internal/rawjson"},
 	"sqlitestore":          {".", "job", "internal/rawjson"},
-	"outbox":               {"job"},
+	"outbox":               {"job", "internal/rawjson"},
 	"adapters/sqlite":      {"job", "outbox"},
 	"adapters/postgres":    {"job", "outbox"},
 	"adapters/mysql":       {"job", "outbox"},
 	"adapters/pgx":         {"job", "outbox"},
 	"adapters/gorm":        {"job", "outbox"},
-	"adapters/nethttp":     {"job"},
+	"adapters/nethttp":     {"job", "internal/rawjson"},
 	"adapters/echo":        {"job", "adapters/nethttp"}, // the rules of headers stand once
 	"cronsched":            {"job", "internal/wording"},
 	"cronfile":             {"job", "cronsched", "internal/wording"},
 	"sidecar":              {"job", "cronsched"},
 	"sidecar/httpapi":      {"job", "internal/wire"},
-	"internal/wire":        {"job", "internal/wording"},
+	"internal/wire":        {"job", "internal/wording", "internal/rawjson"},
 	"internal/rawjson":     {},
 	"internal/wording":     {},
 	"internal/logsink":     {},
 	"internal/netguard":    {"job"},
 	"client":               {"job", "internal/wire"},
+	"once":                 {"job"},
 	"examples":             {},
 	"examples/quickstart":  public,
 	"examples/go-once":     public,
 	"examples/go-postgres": public,
 	"examples/go-sqlite":   public,
-	"cmd/outrider":         append([]string{"internal/wording", "internal/logsink", "internal/netguard"}, public...),
+	"cmd/outrider":         append([]string{"internal/wording", "internal/logsink", "internal/rawjson", "internal/netguard"}, public...),
 }
 
 // public is what anybody may import.
 var public = []string{"job", "sqlitestore", "outbox", "adapters/sqlite", "adapters/postgres", "adapters/mysql",
-	"adapters/pgx", "adapters/gorm", "adapters/nethttp", "adapters/echo", "cronsched", "cronfile", "sidecar", "sidecar/httpapi", "client"}
+	"adapters/pgx", "adapters/gorm", "adapters/nethttp", "adapters/echo", "cronsched", "cronfile", "sidecar", "sidecar/httpapi", "client", "once"}
+
+// adapters/pgx and adapters/gorm are packages, not modules of their own. A module
+// that imports client, outbox or sidecar gets neither pgx nor gorm into its go.mod
+// or go.sum as it is, since nothing that it builds needs them. As modules they would
+// each need a tag and a commit of their own at every release, behind the one that
+// they require, and go test ./... would no longer test them.
 
 // mustNotLink says what a program that imports the package must not be made to
 // carry: a package, or with a slash at the end all below it.
@@ -65,6 +72,7 @@ var mustNotLink = map[string][]string{
 	"adapters/echo":    append([]string{"database/sql"}, drivers...),
 	"cronfile":         append([]string{"database/sql", "net/http"}, drivers...),
 	"client":           append([]string{"github.com/labstack/", module + "/sidecar"}, drivers...),
+	"once":             append([]string{"net/http", "github.com/labstack/", module + "/client"}, drivers...),
 }
 
 // drivers of databases are chosen by the program, never by the library.

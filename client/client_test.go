@@ -215,7 +215,7 @@ func TestLists(t *testing.T) {
 			t.Errorf("dead Jobs: got %+v, %v", p, err)
 		}
 		qs, err := c.Queues(t.Context())
-		if err != nil || len(qs) != 2 || qs[1].Name != "b" {
+		if err != nil || len(qs) != 3 || qs[1].Name != "b" || qs[2].Name != "c" {
 			t.Errorf("Queues: got %+v, %v", qs, err)
 		}
 		es, err := c.Events(t.Context(), job.EventFilter{Types: []string{"job.*", "x"}, JobID: id1, After: 41, Limit: 5000})
@@ -225,7 +225,8 @@ func TestLists(t *testing.T) {
 		}
 	}, page("c2", object(id1, "")), page("", object(id2, "")), page("c3", object(id1, `,"total_attempts":3`)),
 		exchange{status: 200, body: `{"queues":[{"name":"a"}],"pagination":{"has_more":true}}`},
-		exchange{status: 200, body: `{"queues":[{"name":"b"}],"pagination":{"has_more":false}}`},
+		exchange{status: 200, body: `{"queues":[{"name":"b"}],"pagination":{"has_more":true,"next_cursor":"b"}}`},
+		exchange{status: 200, body: `{"queues":[{"name":"c"}],"pagination":{"has_more":false}}`},
 		exchange{status: 200, body: `{"events":[` + event + `]}`})
 }
 

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 
 	"github.com/outrider-jobs/outrider/internal/wire"
@@ -20,15 +19,21 @@ import (
 // answers with it and sends the rest again. That takes one request per envelope
 // that has an ID, and only in this case. Still all of the rest is stored or none.
 func (c *Client) Enqueue(ctx context.Context, es ...job.Envelope) ([]job.Receipt, error) {
-	es = slices.Clone(es)
-	for i := range es {
+	cs := make([]job.Checked, len(es))
+	for i, e := range es {
 		// The server would say the same; but only what is valid can be encoded.
-		if err := es[i].Validate(); err != nil {
+		var err error
+		if cs[i], err = e.Check(); err != nil {
 			return nil, atIndex(err, i, len(es))
 		}
 	}
-	b := batch{c: c, es: es, receipts: make([]job.Receipt, len(es))}
-	for i := range es {
+	return c.EnqueueChecked(ctx, cs...)
+}
+
+// EnqueueChecked is Enqueue for envelopes that are checked; see [job.Enqueuer].
+func (c *Client) EnqueueChecked(ctx context.Context, cs ...job.Checked) ([]job.Receipt, error) {
+	b := batch{c: c, cs: cs, receipts: make([]job.Receipt, len(cs))}
+	for i := range cs {
 		b.open = append(b.open, i)
 	}
 	if err := b.send(ctx); err != nil {
@@ -52,7 +57,7 @@ func again(first job.Receipt) job.Receipt {
 // batch is an Enqueue under way.
 type batch struct {
 	c        *Client
-	es       []job.Envelope
+	cs       []job.Checked
 	open     []int    // indices of the envelopes that have no receipt yet
 	twins    [][2]int // an envelope, and an earlier one with the same ID and content
 	receipts []job.Receipt
@@ -85,23 +90,23 @@ func (b *batch) send(ctx context.Context) error {
 func (b *batch) push(ctx context.Context) error {
 	if len(b.open) == 1 {
 		i := b.open[0]
-		body, err := b.c.do(ctx, call{method: http.MethodPost, path: "/jobs", body: wire.PushBody(&b.es[i])})
+		body, err := b.c.do(ctx, call{method: http.MethodPost, path: "/jobs", body: wire.PushBody(&b.cs[i])})
 		if err == nil {
 			b.receipts[i], err = wire.ReadReceipt(body)
 		}
 		return err
 	}
-	es := make([]job.Envelope, len(b.open))
+	cs := make([]job.Checked, len(b.open))
 	for n, i := range b.open {
-		es[n] = b.es[i]
+		cs[n] = b.cs[i]
 	}
-	body, err := b.c.do(ctx, call{method: http.MethodPost, path: "/jobs/batch", body: wire.BatchBody(es)})
+	body, err := b.c.do(ctx, call{method: http.MethodPost, path: "/jobs/batch", body: wire.BatchBody(cs)})
 	if err != nil {
 		return err
 	}
 	rs, err := wire.ReadBatch(body)
-	if err == nil && len(rs) != len(es) {
-		err = job.Errorf(job.Internal, "the server answered for %d jobs of %d", len(rs), len(es))
+	if err == nil && len(rs) != len(cs) {
+		err = job.Errorf(job.Internal, "the server answered for %d jobs of %d", len(rs), len(cs))
 	}
 	if err != nil {
 		return err
@@ -121,7 +126,7 @@ func (b *batch) original(err error) error {
 			return err
 		}
 	}
-	return atIndex(err, b.open[n], len(b.es))
+	return atIndex(err, b.open[n], len(b.cs))
 }
 
 // ours reports whether a Duplicate is about an ID that the caller gave, and not
@@ -136,7 +141,7 @@ func (b *batch) ours(err error) bool {
 	}
 	id, _ := e.Details["existing_job_id"].(string)
 	for _, i := range b.open {
-		if id != "" && b.es[i].ID == job.ID(id) {
+		if id != "" && b.cs[i].ID() == job.ID(id) {
 			return true
 		}
 	}
@@ -158,10 +163,11 @@ func (b *batch) settle(ctx context.Context) error {
 			b.receipts[i] = job.Receipt{Job: stored, Existing: true, Verdict: job.SameID}
 			continue
 		}
-		id := b.es[i].ID
+		id := b.cs[i].ID()
 		if first, again := firsts[id]; again && id != "" {
-			if !b.es[i].SameAs(&job.Job{Envelope: b.es[first]}) {
-				return b.taken(&job.Job{Envelope: b.es[first]}, i)
+			e, before := b.cs[i].Envelope(), &job.Job{Envelope: b.cs[first].Envelope()}
+			if !e.SameAs(before) {
+				return b.taken(before, i)
 			}
 			b.twins = append(b.twins, [2]int{i, first})
 			continue
@@ -175,7 +181,7 @@ func (b *batch) settle(ctx context.Context) error {
 
 // stored is the stored job with the ID of envelope i, and nil if there is none.
 func (b *batch) stored(ctx context.Context, i int) (*job.Job, error) {
-	e := &b.es[i]
+	e := b.cs[i].Envelope()
 	if e.ID == "" {
 		return nil, nil
 	}
@@ -196,7 +202,7 @@ func (b *batch) taken(stored *job.Job, i int) error {
 	if stored.State != job.None {
 		e.Details["existing_job_state"] = string(stored.State)
 	}
-	return atIndex(e, i, len(b.es))
+	return atIndex(e, i, len(b.cs))
 }
 
 // atIndex adds to an error about one envelope of several which one it is.

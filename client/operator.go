@@ -27,7 +27,7 @@ func (c *Client) Jobs(ctx context.Context, f job.Filter) (job.Page, error) {
 			return job.Page{}, err
 		}
 		if all.Jobs == nil {
-			all.Total = page.Total
+			all.Total, all.AtLeast = page.Total, page.AtLeast
 		}
 		all.Jobs, all.Next = append(all.Jobs, page.Jobs...), page.Next
 		if page.Next == "" || len(page.Jobs) == 0 || len(all.Jobs) >= want {
@@ -140,19 +140,29 @@ func (c *Client) Queue(ctx context.Context, name string) (job.Queue, error) {
 // Queues reads all queues; see [job.Operator]. More than 200 are read in
 // several requests.
 func (c *Client) Queues(ctx context.Context) ([]job.Queue, error) {
-	var all []job.Queue
+	return listed(ctx, c, "/queues", wire.ReadQueues)
+}
+
+// listed reads a whole list, page by page: behind the cursor of the page before,
+// or by number from a server that gives none.
+func listed[T any](ctx context.Context, c *Client, path string, read func(body []byte) ([]T, wire.Rest, error)) (all []T, err error) {
+	q := url.Values{"limit": {strconv.Itoa(wire.PageMax)}}
 	for {
-		q := url.Values{"limit": {strconv.Itoa(wire.PageMax)}, "offset": {strconv.Itoa(len(all))}}
-		body, err := c.do(ctx, call{method: http.MethodGet, path: "/queues?" + q.Encode()})
+		body, err := c.do(ctx, call{method: http.MethodGet, path: path + "?" + q.Encode()})
 		if err != nil {
 			return nil, err
 		}
-		qs, more, err := wire.ReadQueues(body)
+		page, rest, err := read(body)
 		if err != nil {
 			return nil, err
 		}
-		if all = append(all, qs...); !more || len(qs) == 0 {
+		if all = append(all, page...); !rest.More || len(page) == 0 {
 			return all, nil
+		}
+		if q.Del("offset"); rest.Next != "" {
+			q.Set("cursor", rest.Next)
+		} else {
+			q.Set("offset", strconv.Itoa(len(all)))
 		}
 	}
 }

@@ -12,10 +12,7 @@ import (
 )
 
 // Explain says what a unique policy comes to; see [job.KeyService].
-func (c *Client) Explain(ctx context.Context, e job.Envelope) (job.Explanation, error) {
-	if err := e.Validate(); err != nil { // only what is valid can be encoded
-		return job.Explanation{}, err
-	}
+func (c *Client) Explain(ctx context.Context, e job.Checked) (job.Explanation, error) {
 	body, err := c.do(ctx, call{method: http.MethodPost, path: "/unique/explain", body: wire.PushBody(&e)})
 	if err != nil {
 		return job.Explanation{}, err
@@ -40,7 +37,7 @@ func (c *Client) Claims(ctx context.Context, f job.Filter) (job.Claims, error) {
 			return job.Claims{}, err
 		}
 		if first {
-			all.Total = page.Total
+			all.Total, all.AtLeast = page.Total, page.AtLeast
 		}
 		all.Claims, all.Next = append(all.Claims, page.Claims...), page.Next
 		if page.Next == "" || len(page.Claims) == 0 || len(all.Claims) >= want {

@@ -74,7 +74,11 @@ func TestKeyService(t *testing.T) {
 	against(t, func(c *client.Client) {
 		e := mail("")
 		e.Unique = json.RawMessage(`{"keys": ["args"]}`)
-		x, err := c.Explain(t.Context(), e)
+		checked, err := e.Check()
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := c.Explain(t.Context(), checked)
 		if err != nil || x.Fingerprint != someKey || x.Met.ID != id1 || x.Policy.OnConflict != job.UniqueIgnore || string(x.Canonical) != `{"type":"é"}` || !x.Frees.Equal(at) {
 			t.Errorf("Explain: got %+v, %v", x, err)
 		}
@@ -111,7 +115,11 @@ func TestKeyServiceAnswersThatCannotBeRead(t *testing.T) {
 	against(t, func(c *client.Client) {
 		e := mail("")
 		e.Unique = json.RawMessage(`{}`)
-		_, explain := c.Explain(t.Context(), e)
+		checked, err := e.Check()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, explain := c.Explain(t.Context(), checked)
 		_, claims := c.Claims(t.Context(), job.Filter{})
 		_, key := c.ReleaseKey(t.Context(), someKey)
 		_, owner := c.DedupOwner(t.Context(), "q", "k")

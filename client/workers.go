@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"strconv"
 
 	"github.com/outrider-jobs/outrider/internal/wire"
 	"github.com/outrider-jobs/outrider/job"
@@ -84,21 +83,7 @@ func (c *Client) Deregister(ctx context.Context, id string) ([]job.ID, error) {
 // Workers lists the workers; see [job.Operator]. More than 200 are read in
 // several requests, so they are no snapshot of one instant.
 func (c *Client) Workers(ctx context.Context) ([]job.WorkerInfo, error) {
-	var all []job.WorkerInfo
-	for {
-		q := url.Values{"limit": {strconv.Itoa(wire.PageMax)}, "offset": {strconv.Itoa(len(all))}}
-		body, err := c.do(ctx, call{method: http.MethodGet, path: "/workers?" + q.Encode()})
-		if err != nil {
-			return nil, err
-		}
-		ws, more, err := wire.ReadWorkers(body)
-		if err != nil {
-			return nil, err
-		}
-		if all = append(all, ws...); !more || len(ws) == 0 {
-			return all, nil
-		}
-	}
+	return listed(ctx, c, "/workers", wire.ReadWorkers)
 }
 
 // Worker reads one worker; see [job.Operator].

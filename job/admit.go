@@ -3,6 +3,8 @@ package job
 import (
 	"slices"
 	"time"
+
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
 // Met is what is stored under the keys of a new job.
@@ -78,17 +80,17 @@ func (j *Job) evict(now time.Time, owner *Job, a Admission) (Admission, error) {
 // told of j (contract §4.11).
 func (j *Job) debounced(now time.Time, key string, other ID) []Event {
 	return []Event{
-		j.aside("job.debounced", now, func(o *object) { o.str("debounce_id", key) }),
-		j.aside("job.deduplicated", now, func(o *object) {
-			o.str("deduplication_id", key)
-			o.str("deduplicated_job_id", string(other))
+		j.aside("job.debounced", now, func(o *rawjson.Writer) { o.Str("debounce_id", key) }),
+		j.aside("job.deduplicated", now, func(o *rawjson.Writer) {
+			o.Str("deduplication_id", key)
+			o.Str("deduplicated_job_id", string(other))
 		}),
 	}
 }
 
 // aside is an event that names this job and is no part of its history: a key that
 // thousands ask for would push the job's own life out of it.
-func (j *Job) aside(kind string, now time.Time, fill func(*object)) Event {
+func (j *Job) aside(kind string, now time.Time, fill func(*rawjson.Writer)) Event {
 	j.tell(kind, now, fill)
 	last := len(j.events) - 1
 	e := j.events[last]
@@ -220,9 +222,9 @@ func (j *Job) rewrite(now time.Time, by *Job) error {
 		return tooLarge("job "+string(j.ID)+" with the new args and meta", n, MaxJobBytes)
 	}
 	j.Args, j.Meta, j.RewrittenAt = by.Args, by.Meta, now
-	j.tell("job.updated", now, func(o *object) {
-		o.strings("fields", []string{"args", "meta"})
-		o.str("reason", string(UniqueReplaceExceptSchedule))
+	j.tell("job.updated", now, func(o *rawjson.Writer) {
+		rawjson.Strings(o, "fields", []string{"args", "meta"})
+		o.Str("reason", string(UniqueReplaceExceptSchedule))
 	})
 	return nil
 }

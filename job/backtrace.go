@@ -3,6 +3,8 @@ package job
 import (
 	"encoding/json"
 	"strings"
+
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
 // OmitBacktraces takes the backtraces out of the job's errors (ojs-core.md
@@ -36,26 +38,21 @@ func withoutTraces(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 || raw[0] != '{' && raw[0] != '[' {
 		return raw
 	}
-	b := append(make([]byte, 0, len(raw)), raw[0])
-	comma := func() {
-		if len(b) > 1 {
-			b = append(b, ',')
-		}
-	}
+	b := rawjson.Writer(append(make([]byte, 0, len(raw)), raw[0]))
 	if raw[0] == '[' {
 		_ = Elements(raw, func(_ int, v json.RawMessage) error { // it is valid
-			comma()
+			b.Element()
 			b = append(b, withoutTraces(v)...)
 			return nil
 		})
-		return append(b, ']')
+		b.EndArray()
+		return json.RawMessage(b)
 	}
-	_ = walk(raw, false, func(name string, v json.RawMessage) error { // likewise
-		if !isTrace(name) {
-			comma()
-			b = append(append(AppendString(b, name), ':'), withoutTraces(v)...)
+	_ = rawjson.Walk(raw, func(quoted, v json.RawMessage) error { // likewise
+		if name := rawjson.Unquote(quoted); !isTrace(name) {
+			b.Quoted(name, withoutTraces(v))
 		}
 		return nil
 	})
-	return append(b, '}')
+	return b.Close()
 }

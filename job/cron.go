@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
 // CronSpec is a schedule as it was asked for (contract §3.15).
@@ -139,16 +141,16 @@ func ValidCronName(s string) bool { return len(s) <= MaxCronName && cronName.Mat
 
 // Validate checks all of a schedule but its expression and its time zone, fills
 // the overlap policy, and returns the envelope of its jobs, before any of them.
-func (s *CronSpec) Validate() (Envelope, error) {
+func (s *CronSpec) Validate() (Checked, error) {
 	switch {
 	case s.Name == "":
-		return Envelope{}, invalid(Invalid, "name", `is required: a name of its own, such as "nightly-report"`)
+		return Checked{}, invalid(Invalid, "name", `is required: a name of its own, such as "nightly-report"`)
 	case len(s.Name) > MaxCronName:
-		return Envelope{}, invalid(Invalid, "name", "must be at most %d characters, got %d", MaxCronName, len(s.Name))
+		return Checked{}, invalid(Invalid, "name", "must be at most %d characters, got %d", MaxCronName, len(s.Name))
 	case !cronName.MatchString(s.Name):
-		return Envelope{}, invalid(Invalid, "name", "must be letters a-z, digits, hyphens and dots, a letter or a digit first, got %.80q", s.Name)
+		return Checked{}, invalid(Invalid, "name", "must be letters a-z, digits, hyphens and dots, a letter or a digit first, got %.80q", s.Name)
 	case utf8.RuneCountInString(s.Description) > MaxCronDescription:
-		return Envelope{}, invalid(Invalid, "description", "must be at most %d characters, got %d", MaxCronDescription, utf8.RuneCountInString(s.Description))
+		return Checked{}, invalid(Invalid, "description", "must be at most %d characters, got %d", MaxCronDescription, utf8.RuneCountInString(s.Description))
 	}
 	switch s.Overlap {
 	case "":
@@ -157,36 +159,36 @@ func (s *CronSpec) Validate() (Envelope, error) {
 		s.Overlap = OverlapEnqueue
 	case OverlapSkip, OverlapAllow, OverlapCancel, OverlapEnqueue:
 	default:
-		return Envelope{}, invalid(Invalid, "overlap_policy", "must be skip, allow, cancel_previous or enqueue, got %.40q", string(s.Overlap))
+		return Checked{}, invalid(Invalid, "overlap_policy", "must be skip, allow, cancel_previous or enqueue, got %.40q", string(s.Overlap))
 	}
 	if len(s.Template) == 0 || s.Template[0] != '{' {
-		return Envelope{}, invalid(Invalid, "job_template", `is required: an object with the type and the args of the jobs, such as {"type": "report.generate", "args": []}`)
+		return Checked{}, invalid(Invalid, "job_template", `is required: an object with the type and the args of the jobs, such as {"type": "report.generate", "args": []}`)
 	}
 	return s.envelope()
 }
 
 // envelope reads the template.
-func (s *CronSpec) envelope() (Envelope, error) {
+func (s *CronSpec) envelope() (Checked, error) {
 	if err := CheckJSON(s.Template); err != nil {
-		return Envelope{}, invalid(Invalid, "job_template", "must be a JSON object: %v", err)
+		return Checked{}, invalid(Invalid, "job_template", "must be a JSON object: %v", err)
 	}
-	given, options := memberNames(s.Template), memberNames(memberOf(s.Template, "options"))
+	given, options := names.Set(s.Template), names.Set(rawjson.Member(s.Template, "options"))
 	if given["id"] || slices.ContainsFunc(customIDs[:], func(name string) bool { return given[name] || options[name] }) {
-		return Envelope{}, invalid(Invalid, "job_template.id", "must not be given: each run has an id of its own")
+		return Checked{}, invalid(Invalid, "job_template.id", "must not be given: each run has an id of its own")
 	}
-	e, err := ParseEnvelope(s.Template)
+	c, err := ParseChecked(s.Template)
 	if err != nil {
-		return Envelope{}, err
+		return Checked{}, err
 	}
 	for _, t := range []struct {
 		name string
 		at   time.Time
-	}{{"scheduled_at", e.ScheduledAt}, {"expires_at", e.ExpiresAt}} {
+	}{{"scheduled_at", c.e.ScheduledAt}, {"expires_at", c.e.ExpiresAt}} {
 		if !t.at.IsZero() {
-			return Envelope{}, invalid(Invalid, t.name, "must count from each run, as delay and ttl do, and not be an instant, got %s", FormatTime(t.at))
+			return Checked{}, invalid(Invalid, t.name, "must count from each run, as delay and ttl do, and not be an instant, got %s", FormatTime(t.at))
 		}
 	}
-	return e, nil
+	return c, nil
 }
 
 // Apply is the schedule after a patch; s itself stays as it is.
@@ -215,7 +217,7 @@ func (p CronPatch) Apply(s CronSpec) (CronSpec, error) {
 		}
 		patch := json.RawMessage(bytes.TrimSpace(p.Template))
 		if patch[0] != '{' {
-			return s, invalid(Invalid, "job_template", "must be an object, got %s", kindOfJSON(patch))
+			return s, invalid(Invalid, "job_template", "must be an object, got %s", rawjson.Kind(patch))
 		}
 		var err error
 		if s.Template, err = merge(s.Template, patch, "options", "meta"); err != nil {
@@ -263,13 +265,13 @@ func merge(old, patch json.RawMessage, deep ...string) (json.RawMessage, error) 
 		}
 		return set(name, v)
 	})
-	o := newObject(nil)
+	o := rawjson.Object(nil)
 	for _, name := range names {
 		if v := values[name]; string(v) != "null" {
-			o.quoted(name, v)
+			o.Quoted(name, v)
 		}
 	}
-	return o.close(), err
+	return o.Close(), err
 }
 
 // Same reports whether two schedules ask for the same; who keeps them does not count.
@@ -278,18 +280,19 @@ func (s *CronSpec) Same(t *CronSpec) bool {
 		s.Description == t.Description && string(s.Template) == string(t.Template)
 }
 
-// Instance is the envelope of one run: e with what the run is in its meta
-// (contract §4.16). at is the tick, now the present.
-func (c *Cron) Instance(e Envelope, id ID, at, now time.Time) Envelope {
-	e.ID = id
-	o := newObject(make([]byte, 0, len(e.Meta)+len(c.Name)+128))
-	o.str("cron_name", c.Name)
-	o.time("cron_scheduled_at", at)
-	o.time("cron_triggered_at", now)
-	o.splice(withoutRun(e.Meta))
-	e.Meta = o.close()
-	e.checked = e.raws() // it was, and stays, JSON
-	return e
+// Instance is the envelope of one run: that of the template, with what the run is
+// in its meta (contract §4.16). at is the tick, now the present. The error is
+// about a template with a key, which may choose members of meta.
+func (c *Cron) Instance(template Checked, id ID, at, now time.Time) (Checked, error) {
+	meta := template.e.Meta
+	o := rawjson.Object(make([]byte, 0, len(meta)+len(c.Name)+128))
+	o.Str("cron_name", c.Name)
+	o.Time("cron_scheduled_at", at)
+	o.Time("cron_triggered_at", now)
+	o.Splice(withoutRun(meta))
+	run, err := template.withMeta(o.Close())
+	run.e.ID = id
+	return run, err
 }
 
 // runMeta are the members of meta that a run sets.
@@ -297,8 +300,8 @@ var runMeta = []string{"cron_name", "cron_scheduled_at", "cron_triggered_at", "c
 
 func withoutRun(meta json.RawMessage) json.RawMessage {
 	for _, name := range runMeta {
-		if memberOf(meta, name) != nil {
-			meta = without(meta, name)
+		if rawjson.Member(meta, name) != nil {
+			meta = rawjson.Without(meta, name)
 		}
 	}
 	return meta
@@ -308,18 +311,20 @@ func withoutRun(meta json.RawMessage) json.RawMessage {
 // of another.
 func (e *Envelope) After(previous ID, now time.Time) {
 	e.Hold = true
-	o := newObject(make([]byte, 0, len(e.Meta)+64))
-	o.str("cron_after", string(previous))
-	o.time("cron_triggered_at", now)
+	o := rawjson.Object(make([]byte, 0, len(e.Meta)+64))
+	o.Str("cron_after", string(previous))
+	o.Time("cron_triggered_at", now)
 	for _, name := range []string{"cron_after", "cron_triggered_at"} {
-		if memberOf(e.Meta, name) != nil {
-			e.Meta = without(e.Meta, name)
+		if rawjson.Member(e.Meta, name) != nil {
+			e.Meta = rawjson.Without(e.Meta, name)
 		}
 	}
-	o.splice(e.Meta)
-	e.Meta = o.close()
-	e.checked = e.raws()
+	o.Splice(e.Meta)
+	e.Meta = o.Close()
 }
+
+// After is [Envelope.After] for a run that is not a job yet.
+func (c *Checked) After(previous ID, now time.Time) { c.e.After(previous, now) }
 
 // WaitsFor is the job whose end a pending run of a schedule waits for, and empty for any other job.
 func (j *Job) WaitsFor() ID {
@@ -353,30 +358,30 @@ func (j *Job) Passed() ID {
 type Tick struct {
 	Name     string // of the schedule
 	At       time.Time
-	Overlap  Overlap  // skip or allow
-	Envelope Envelope // of the job, with its ID
+	Overlap  Overlap // skip or allow
+	Envelope Checked // of the job, with its ID
 }
 
 // CronEvent is an event of a schedule: kind is one of CronTriggered, CronSkipped
 // and CronMissed. id is the job that was made, at the tick, and reason why none was.
 func CronEvent(kind, name string, now time.Time, r CronRun) Event {
-	o := newObject(make([]byte, 0, 128))
-	o.str("cron_name", name)
-	o.optional("reason", r.Skipped)
-	o.time("scheduled_at", r.At)
+	o := rawjson.Object(make([]byte, 0, 128))
+	o.Str("cron_name", name)
+	o.Optional("reason", r.Skipped)
+	o.Time("scheduled_at", r.At)
 	if late := now.Sub(r.At); kind == CronTriggered && late >= time.Second {
-		o.int("late_ms", late.Milliseconds())
+		o.Int("late_ms", late.Milliseconds())
 	}
-	return Event{Type: kind, Time: now, JobID: r.JobID, Data: o.close()}
+	return Event{Type: kind, Time: now, JobID: r.JobID, Data: o.Close()}
 }
 
 // CronMissedEvent tells of the ticks of a schedule from first to last that made no job.
 func CronMissedEvent(name string, now, first, last time.Time) Event {
-	o := newObject(make([]byte, 0, 128))
-	o.str("cron_name", name)
-	o.time("from", first)
-	o.time("to", last)
-	return Event{Type: CronMissed, Time: now, Data: o.close()}
+	o := rawjson.Object(make([]byte, 0, 128))
+	o.Str("cron_name", name)
+	o.Time("from", first)
+	o.Time("to", last)
+	return Event{Type: CronMissed, Time: now, Data: o.Close()}
 }
 
 // NoCron is the NotFound for a schedule.

@@ -13,23 +13,23 @@ func TestTheCustomIDAtEitherLevel(t *testing.T) {
 		`"job_id":"a","options":{"job_id":"b"}`: "b", `"jobId":"a","options":{"job_id":null}`: "a", `"job_id":null`: "",
 		`"job_id":"a","jobId":"a"`: "a", `"custom_job_id":"a"`: "a", `"x":1`: "",
 	} {
-		e, err := ParseEnvelope([]byte(`{"type":"a.b","args":[],` + members + `}`))
+		e, err := parseEnvelope([]byte(`{"type":"a.b","args":[],` + members + `}`))
 		if err != nil || e.CustomID != want || strings.Contains(string(e.Extra), "job") {
 			t.Errorf("%s: got %q, %v, beside %s", members, e.CustomID, err, e.Extra)
 			continue
 		}
-		if again, err := ParseEnvelope(e.AppendPush(nil)); err != nil || again.CustomID != want {
+		if again, err := parseEnvelope(appendPush(e)); err != nil || again.CustomID != want {
 			t.Errorf("%s: it comes back as %q, %v", members, again.CustomID, err)
 		}
 	}
 	for _, bad := range []string{`""`, `7`, `"` + strings.Repeat("x", MaxCustomID+1) + `"`} {
 		for _, members := range []string{`"job_id":` + bad, `"jobId":` + bad} {
-			if _, err := ParseEnvelope([]byte(`{"type":"a.b","args":[],` + members + `}`)); KindOf(err) != Invalid || err == nil || !strings.Contains(err.Error(), "job") {
+			if _, err := parseEnvelope([]byte(`{"type":"a.b","args":[],` + members + `}`)); KindOf(err) != Invalid || err == nil || !strings.Contains(err.Error(), "job") {
 				t.Errorf("%s: got %v", members, err)
 			}
 		}
 	}
-	if _, err := ParseEnvelope([]byte(`{"type":"a.b","args":[],"job_id":"a","jobId":"b"}`)); KindOf(err) != Invalid || err == nil {
+	if _, err := parseEnvelope([]byte(`{"type":"a.b","args":[],"job_id":"a","jobId":"b"}`)); KindOf(err) != Invalid || err == nil {
 		t.Errorf("two ids: got %v", err)
 	}
 	for _, members := range []string{`"job_id":"a"`, `"jobId":"a"`, `"custom_job_id":"a"`} {

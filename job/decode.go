@@ -30,12 +30,12 @@ func ParseJob(raw []byte) (*Job, error) {
 // ParseCheckedJob is ParseJob for bytes that are known to be valid JSON in UTF-8, such
 // as an element of a list that was checked as a whole.
 func ParseCheckedJob(raw []byte) (*Job, error) {
-	d := decoder{j: &Job{}, extra: newObject(nil)}
+	d := decoder{j: &Job{}, extra: rawjson.Object(nil)}
 	if err := Members(raw, d.member); err != nil {
 		return nil, err
 	}
-	if len(d.extra.b) > d.extra.start {
-		d.j.Extra = d.extra.close()
+	if len(d.extra) > 1 {
+		d.j.Extra = d.extra.Close()
 	}
 	if d.j.State != Active {
 		d.j.Lease = Lease{}
@@ -47,7 +47,7 @@ func ParseCheckedJob(raw []byte) (*Job, error) {
 // a member that is left out, save for the result.
 type decoder struct {
 	j     *Job
-	extra *object
+	extra rawjson.Writer
 }
 
 func (d *decoder) member(name string, v json.RawMessage) error {
@@ -56,7 +56,7 @@ func (d *decoder) member(name string, v json.RawMessage) error {
 			return err
 		}
 	}
-	d.extra.quoted(name, v)
+	d.extra.Quoted(name, v)
 	return nil
 }
 
@@ -218,76 +218,77 @@ func readMillis(name string, v json.RawMessage, into *time.Duration) (err error)
 }
 
 // AppendPush appends the body of an enqueue that [ParseEnvelope] reads back to
-// the same envelope. The envelope should have passed Validate: JSON in it is
-// copied as it stands. Times and durations are sent in whole milliseconds,
-// rounded up as [Job.Push] rounds them. A Delay is sent instead of ScheduledAt,
-// and a TTL instead of ExpiresAt, as Push lets them win.
-func (e *Envelope) AppendPush(dst []byte) []byte {
-	o := newObject(dst)
-	o.str("specversion", SpecVersion)
-	o.optional("id", string(e.ID))
-	o.str("type", e.Type)
-	o.optional("queue", e.Queue)
-	o.raw("args", e.Args)
-	e.appendAsked(o)
-	return o.close()
+// the same envelope. JSON in it is copied as it stands. Times and durations are
+// sent in whole milliseconds, rounded up as [Checked.Push] rounds them. A Delay is
+// sent instead of ScheduledAt, and a TTL instead of ExpiresAt, as Push lets them win.
+func (c *Checked) AppendPush(dst []byte) []byte {
+	e := &c.e
+	o := rawjson.Object(dst)
+	o.Str("specversion", SpecVersion)
+	o.Optional("id", string(e.ID))
+	o.Str("type", e.Type)
+	o.Optional("queue", e.Queue)
+	o.Raw("args", e.Args)
+	e.appendAsked(&o)
+	return o.Close()
 }
 
 // AppendOptions appends the object of all that AppendPush sends but the id, the
 // type and the args. With those three beside its members it is the flat envelope
 // of ojs-core.md §5, which its specversion says. Where nothing is asked for, it
 // is {}.
-func (e *Envelope) AppendOptions(dst []byte) []byte {
-	o := newObject(dst)
-	o.str("specversion", SpecVersion)
-	bare := len(o.b)
+func (c *Checked) AppendOptions(dst []byte) []byte {
+	e := &c.e
+	o := rawjson.Object(dst)
+	o.Str("specversion", SpecVersion)
+	bare := len(o)
 	if e.Queue != DefaultQueue {
-		o.optional("queue", e.Queue)
+		o.Optional("queue", e.Queue)
 	}
-	e.appendAsked(o)
-	if len(o.b) == bare {
-		o.b = o.b[:o.start]
+	e.appendAsked(&o)
+	if len(o) == bare {
+		o = rawjson.Object(dst)
 	}
-	return o.close()
+	return o.Close()
 }
 
 // appendAsked writes every member but the id, the type, the queue and the args.
-func (e *Envelope) appendAsked(o *object) {
-	given := memberNames(e.Extra)
-	o.raw("meta", e.Meta)
+func (e *Envelope) appendAsked(o *rawjson.Writer) {
+	given := names.Set(e.Extra)
+	o.Raw("meta", e.Meta)
 	if e.Priority != 0 {
-		o.int("priority", int64(e.Priority))
+		o.Int("priority", int64(e.Priority))
 	}
 	if e.Timeout > 0 || given["timeout"] { // milliseconds beat the seconds in Extra
-		o.int("timeout_ms", ceilMillis(e.Timeout).Milliseconds())
+		o.Int("timeout_ms", ceilMillis(e.Timeout).Milliseconds())
 	}
 	if e.Visibility > 0 && !given["visibility_timeout_ms"] && !given["visibility_timeout"] {
-		o.int("visibility_timeout_ms", ceilMillis(e.Visibility).Milliseconds())
+		o.Int("visibility_timeout_ms", ceilMillis(e.Visibility).Milliseconds())
 	}
 	drop := e.appendTimes(o, given)
 	if e.Hold {
-		o.bool("pending", true)
+		o.Bool("pending", true)
 	}
-	o.raw("retry", e.Retry)
-	o.raw("unique", e.Unique)
-	o.raw("deduplication", e.Deduplication)
+	o.Raw("retry", e.Retry)
+	o.Raw("unique", e.Unique)
+	o.Raw("deduplication", e.Deduplication)
 	if e.CustomID != "" {
-		inner := newObject(nil)
-		inner.str("job_id", e.CustomID)
-		inner.splice(memberOf(e.Extra, "options"))
-		o.raw("options", inner.close())
+		inner := rawjson.Object(nil)
+		inner.Str("job_id", e.CustomID)
+		inner.Splice(rawjson.Member(e.Extra, "options"))
+		o.Raw("options", inner.Close())
 		drop = append(drop, "options")
 	}
 	extra := e.Extra
 	for _, name := range drop {
-		extra = without(extra, name)
+		extra = rawjson.Without(extra, name)
 	}
-	o.splice(extra)
+	o.Splice(extra)
 }
 
 // appendTimes writes when the job starts and ends, and names the members of
 // Extra that would say it a second time.
-func (e *Envelope) appendTimes(o *object, given map[string]bool) (drop []string) {
+func (e *Envelope) appendTimes(o *rawjson.Writer, given map[string]bool) (drop []string) {
 	for _, t := range []struct {
 		name, relative string
 		at             time.Time
@@ -295,12 +296,12 @@ func (e *Envelope) appendTimes(o *object, given map[string]bool) (drop []string)
 	}{{"scheduled_at", "delay_ms", e.ScheduledAt, e.Delay}, {"expires_at", "ttl_ms", e.ExpiresAt, e.TTL}} {
 		switch {
 		case t.in > 0:
-			o.int(t.relative, ceilMillis(t.in).Milliseconds())
+			o.Int(t.relative, ceilMillis(t.in).Milliseconds())
 			if given[t.name] {
 				drop = append(drop, t.name)
 			}
 		case !given[t.name]:
-			o.time(t.name, ceilInstant(t.at))
+			o.Time(t.name, ceilInstant(t.at))
 		}
 	}
 	return drop

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
 // Deduplication is the parsed deduplication member (contract §2.6, asyncmq-deduplication.md).
@@ -26,7 +28,7 @@ var dedupMembers = []string{"id", "ttl", "ttl_ms", "extend", "replace"}
 func ParseDeduplication(raw json.RawMessage, field string) (Deduplication, error) {
 	var d Deduplication
 	if len(raw) == 0 || raw[0] != '{' {
-		return d, invalid(Invalid, field, "must be an object, got %s", kindOfJSON(raw))
+		return d, invalid(Invalid, field, "must be an object, got %s", rawjson.Kind(raw))
 	}
 	given, err := closed(raw, field, "a deduplication", dedupMembers)
 	if err != nil {

@@ -94,7 +94,7 @@ func KindOf(err error) Kind {
 }
 
 // invalid is a violation of a rule about one field. The message holds the
-// field's name, as contract and clients expect it.
+// field's name, as clients expect it (contract §1.3).
 func invalid(k Kind, field, format string, args ...any) *Error {
 	e := Errorf(k, "%s %s", field, fmt.Sprintf(format, args...))
 	e.Details = map[string]any{"field": field}

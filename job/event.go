@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"time"
+
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
 // Event is one fact of a job's life (contract §4.18). It is stored in the
@@ -31,9 +33,9 @@ const (
 
 // WorkerEvent is an event of the worker id: kind is one of the four above.
 func WorkerEvent(kind, id string, now time.Time) Event {
-	o := newObject(make([]byte, 0, 64))
-	o.str("worker_id", id)
-	return Event{Type: kind, Time: now, Data: o.close()}
+	o := rawjson.Object(make([]byte, 0, 64))
+	o.Str("worker_id", id)
+	return Event{Type: kind, Time: now, Data: o.Close()}
 }
 
 // ReplacedBy is the job in whose favour the job of a job.cancelled was cancelled,
@@ -53,26 +55,35 @@ func (e Event) ReplacedBy() ID {
 // A Store calls it when it writes the job.
 func (j *Job) TakeEvents() []Event {
 	es := j.events
-	j.events = nil
+	j.events, j.was, j.moved = nil, None, false
 	return es
+}
+
+// Was is the state in which the store has the job: where a verb has moved it
+// since it was read or stored, the one before, and None for a new job.
+func (j *Job) Was() State {
+	if j.moved {
+		return j.was
+	}
+	return j.State
 }
 
 // Untold is how many events TakeEvents would return.
 func (j *Job) Untold() int { return len(j.events) }
 
 // tell notes an event of this job; fill adds the members of its data.
-func (j *Job) tell(kind string, now time.Time, fill func(*object)) {
+func (j *Job) tell(kind string, now time.Time, fill func(*rawjson.Writer)) {
 	e := Event{Type: kind, Time: now, JobID: j.ID, JobType: j.Type, Queue: j.Queue}
 	traced := j.traced()
 	if fill != nil || traced {
-		o := newObject(make([]byte, 0, 96))
+		o := rawjson.Object(make([]byte, 0, 96))
 		if fill != nil {
-			fill(o)
+			fill(&o)
 		}
 		if traced {
-			j.trace(o)
+			j.trace(&o)
 		}
-		e.Data = o.close()
+		e.Data = o.Close()
 	}
 	j.events = append(j.events, e)
 }
@@ -83,57 +94,57 @@ func (j *Job) traced() bool {
 }
 
 // trace repeats trace_id and tenant_id of the job's meta (contract §4.18).
-func (j *Job) trace(o *object) {
+func (j *Job) trace(o *rawjson.Writer) {
 	for _, name := range []string{"trace_id", "tenant_id"} {
 		if v := detail(j.Meta, name); v != "" {
-			o.str(name, v)
+			o.Str(name, v)
 		}
 	}
 }
 
 func (j *Job) tellEnqueued(now time.Time) {
-	j.tell("job.enqueued", now, func(o *object) {
-		o.str("state", string(j.State))
-		o.int("priority", int64(j.Priority))
+	j.tell("job.enqueued", now, func(o *rawjson.Writer) {
+		o.Str("state", string(j.State))
+		o.Int("priority", int64(j.Priority))
 	})
 }
 
 func (j *Job) tellFailed(now time.Time, f Failure) {
 	began := j.StartedAt
-	j.tell("job.failed", now, func(o *object) {
-		o.int("attempt", int64(j.Attempt))
-		o.int("duration_ms", since(began, now))
+	j.tell("job.failed", now, func(o *rawjson.Writer) {
+		o.Int("attempt", int64(j.Attempt))
+		o.Int("duration_ms", since(began, now))
 		f.brief(o, "error")
 	})
 }
 
 func (j *Job) tellRetrying(now, next time.Time, f Failure) {
-	j.tell("job.retrying", now, func(o *object) {
-		o.int("attempt", int64(j.Attempt))
-		o.int("max_attempts", int64(j.MaxAttempts))
-		o.time("next_retry_at", next)
+	j.tell("job.retrying", now, func(o *rawjson.Writer) {
+		o.Int("attempt", int64(j.Attempt))
+		o.Int("max_attempts", int64(j.MaxAttempts))
+		o.Time("next_retry_at", next)
 		f.brief(o, "error")
 	})
 }
 
 func (j *Job) tellDiscarded(now time.Time, f Failure) {
-	j.tell("job.discarded", now, func(o *object) {
-		o.int("total_attempts", int64(j.Attempt))
+	j.tell("job.discarded", now, func(o *rawjson.Writer) {
+		o.Int("total_attempts", int64(j.Attempt))
 		f.brief(o, "last_error")
-		o.bool("dead_letter", j.Dead)
+		o.Bool("dead_letter", j.Dead)
 	})
 }
 
 // brief writes the short form of a failure that events carry.
-func (f Failure) brief(o *object, name string) {
-	e := newObject(make([]byte, 0, 96))
-	e.optional("code", f.Code)
-	e.str("type", f.ErrorType())
-	e.str("message", f.Message)
+func (f Failure) brief(o *rawjson.Writer, name string) {
+	e := rawjson.Object(make([]byte, 0, 96))
+	e.Optional("code", f.Code)
+	e.Str("type", f.ErrorType())
+	e.Str("message", f.Message)
 	if f.Retryable != nil {
-		e.bool("retryable", *f.Retryable)
+		e.Bool("retryable", *f.Retryable)
 	}
-	o.raw(name, e.close())
+	o.Raw(name, e.Close())
 }
 
 // record makes f the job's latest error and adds it to the history, of which
@@ -151,45 +162,44 @@ func (j *Job) record(now time.Time, f Failure) {
 	}
 	history = append(history, entry)
 	history = history[max(0, len(history)-maxHistory):]
-	b := []byte{'['}
-	for i, h := range history {
-		if i > 0 {
-			b = append(b, ',')
-		}
+	b := rawjson.Writer{'['}
+	for _, h := range history {
+		b.Element()
 		b = append(b, h...)
 	}
-	j.Errors = append(b, ']')
+	b.EndArray()
+	j.Errors = json.RawMessage(b)
 }
 
 // append writes the error object of contract §2.7; inHistory adds what
 // ojs-retry.md §10.1 wants of an entry: the timestamp, and details always.
 func (f Failure) append(dst []byte, attempt int, at time.Time, inHistory bool) []byte {
-	o := newObject(dst)
-	o.str("type", f.ErrorType())
-	o.str("message", f.Message)
-	o.optional("code", f.Code)
+	o := rawjson.Object(dst)
+	o.Str("type", f.ErrorType())
+	o.Str("message", f.Message)
+	o.Optional("code", f.Code)
 	if f.Retryable != nil {
-		o.bool("retryable", *f.Retryable)
+		o.Bool("retryable", *f.Retryable)
 	}
 	if n := len(f.Details); n > 0 && f.Details[0] != '{' {
-		d := newObject(nil)
-		d.raw("value", f.Details)
-		o.raw("details", d.close()) // readers take an object or nothing
+		d := rawjson.Object(nil)
+		d.Raw("value", f.Details)
+		o.Raw("details", d.Close()) // readers take an object or nothing
 	} else if n > 0 {
-		o.raw("details", f.Details)
+		o.Raw("details", f.Details)
 	} else if inHistory {
-		o.raw("details", json.RawMessage("{}")) // an entry has them, given or not
+		o.Raw("details", json.RawMessage("{}")) // an entry has them, given or not
 	}
 	if frames := shorten(f.Backtrace); len(frames) > 0 {
-		o.strings("backtrace", frames)
+		rawjson.Strings(&o, "backtrace", frames)
 	}
-	o.splice(f.Extra)
-	o.int("attempt", int64(attempt))
-	o.time("occurred_at", at)
+	o.Splice(f.Extra)
+	o.Int("attempt", int64(attempt))
+	o.Time("occurred_at", at)
 	if inHistory {
-		o.time("timestamp", at)
+		o.Time("timestamp", at)
 	}
-	return o.close()
+	return o.Close()
 }
 
 // shorten keeps at most 50 frames and 10,000 characters of a backtrace (ojs-core.md §8.1).

@@ -16,15 +16,15 @@ type Explanation struct {
 	Answer      string    // what a PUSH would come to by the unique policy alone, before middleware: created, rejected, ignored, replaced or rewritten
 }
 
-// Explain says what e, which must be valid, would meet at now among its twins.
-// Invalid when it has no unique policy.
-func (e *Envelope) Explain(now time.Time, twins []*Job) (Explanation, error) {
-	if e.keys == nil || e.keys.fingerprint == "" {
+// Explain says what an envelope would meet at now among its twins. Invalid when
+// it has no unique policy.
+func (c *Checked) Explain(now time.Time, twins []*Job) (Explanation, error) {
+	if c.UniqueKey() == "" {
 		return Explanation{}, invalid(Invalid, "unique", "is not given: without a policy a job is never a duplicate")
 	}
-	p := e.keys.unique
-	text, err := p.Canonical(e)
-	x := Explanation{Policy: p, Canonical: text, Fingerprint: e.keys.fingerprint, Answer: "created"}
+	p := c.keys.unique
+	text, err := p.Canonical(&c.e)
+	x := Explanation{Policy: p, Canonical: text, Fingerprint: c.keys.fingerprint, Answer: "created"}
 	if x.Met = p.twin(now, twins); x.Met == nil {
 		return x, err
 	}
@@ -44,22 +44,6 @@ func (e *Envelope) Explain(now time.Time, twins []*Job) (Explanation, error) {
 	return x, err
 }
 
-// UniqueKey is the fingerprint of a validated envelope, empty without a policy.
-func (e *Envelope) UniqueKey() string {
-	if e.keys == nil {
-		return ""
-	}
-	return e.keys.fingerprint
-}
-
-// DedupID is the deduplication key of a validated envelope, empty without one.
-func (e *Envelope) DedupID() string {
-	if e.keys == nil {
-		return ""
-	}
-	return e.keys.dedup.ID
-}
-
 // UniqueClaim is a unique key and the job that holds it, as a list shows them.
 type UniqueClaim struct {
 	Key   string // the fingerprint
@@ -73,9 +57,10 @@ type UniqueClaim struct {
 
 // Claims is one page of the keys that are held.
 type Claims struct {
-	Claims []UniqueClaim
-	Total  int64
-	Next   string // empty on the last page
+	Claims  []UniqueClaim
+	Total   int64
+	AtLeast bool   // as of a [Page]
+	Next    string // empty on the last page
 }
 
 // UniqueClaim is what a list shows of a job that Holds its key.

@@ -5,14 +5,16 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
 // extras collects what is given back as it came: options that the server only
 // keeps, the client's own spelling of instants, and everything unknown.
 func (p *parser) extras() error {
-	o, n := newObject(nil), 0
+	o, n := rawjson.Object(nil), 0
 	add := func(name string, v json.RawMessage) {
-		o.quoted(name, v)
+		o.Quoted(name, v)
 		n++
 	}
 	for _, f := range p.opt {
@@ -32,18 +34,18 @@ func (p *parser) extras() error {
 	if name, v := p.get("expires_at"); spelled(v, p.e.ExpiresAt) {
 		add(name, v)
 	}
-	rest, m := newObject(nil), 0
+	rest, m := rawjson.Object(nil), 0
 	for _, f := range p.opt {
 		if (!known[f.name] || topOnly[f.name]) && !echoed[f.name] && !system[f.name] {
-			rest.quoted(f.name, f.v)
+			rest.Quoted(f.name, f.v)
 			m++
 		}
 	}
 	if m > 0 {
-		add("options", rest.close())
+		add("options", rest.Close())
 	}
 	if n > 0 {
-		p.e.Extra = o.close()
+		p.e.Extra = o.Close()
 	}
 	return p.checkExtras()
 }

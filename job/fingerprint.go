@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -9,37 +10,47 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
 // Canonical is the text that the fingerprint of e is over: the RFC 8785 form of
 // the dimensions (ojs-unique-jobs.md §4.1, contract §4.10). e must be valid. The
 // error is Invalid when args does not hold what ArgsKeys names.
 func (p UniquePolicy) Canonical(e *Envelope) ([]byte, error) {
-	o := newObject(make([]byte, 0, 256))
-	o.str("type", e.Type)
+	raw, err := p.counted(e)
+	if err != nil {
+		return nil, err
+	}
+	text, err := rawjson.Canonical(raw)
+	if err != nil {
+		return nil, Errorf(Malformed, "%w", err)
+	}
+	return text, nil
+}
+
+// counted is the object of what the fingerprint of e is over.
+func (p UniquePolicy) counted(e *Envelope) ([]byte, error) {
+	o := rawjson.Object(make([]byte, 0, 256))
+	o.Str("type", e.Type)
 	if p.Key != "" {
-		o.str("key", p.Key)
-		return canonicalJSON(o.close())
+		return o.Str("key", p.Key).Close(), nil
 	}
 	if slices.Contains(p.Keys, "queue") {
-		queue := e.Queue
-		if queue == "" {
-			queue = DefaultQueue
-		}
-		o.str("queue", queue)
+		o.Str("queue", cmp.Or(e.Queue, DefaultQueue))
 	}
 	if slices.Contains(p.Keys, "args") {
 		args, err := p.args(e.Args)
 		if err != nil {
 			return nil, err
 		}
-		o.raw("args", args)
+		o.Raw("args", args)
 	}
 	if slices.Contains(p.Keys, "meta") {
 		values, _ := pick(e.Meta, p.MetaKeys)
-		o.raw("meta", chosen(p.MetaKeys, values))
+		o.Raw("meta", chosen(p.MetaKeys, values))
 	}
-	return canonicalJSON(o.close())
+	return o.Close(), nil
 }
 
 // args is the part of args that counts: all of it, or the named members of the
@@ -51,14 +62,9 @@ func (p UniquePolicy) args(args json.RawMessage) (json.RawMessage, error) {
 	if p.ArgsKeys == nil {
 		return args, nil
 	}
-	var first json.RawMessage
-	if len(args) > 1 {
-		if i := skipSpace(args, 1); args[i] != ']' {
-			first = args[i:skipValue(args, i)]
-		}
-	}
+	first := rawjson.First(args)
 	if !p.Lenient && (first == nil || first[0] != '{') {
-		return nil, invalid(Invalid, "unique.args_keys", "needs args to begin with an object that holds the names, got %s", kindOfJSON(first))
+		return nil, invalid(Invalid, "unique.args_keys", "needs args to begin with an object that holds the names, got %s", rawjson.Kind(first))
 	}
 	values, found := pick(first, p.ArgsKeys)
 	if p.Lenient && found == 0 {
@@ -75,38 +81,29 @@ func (p UniquePolicy) args(args json.RawMessage) (json.RawMessage, error) {
 // are the same in NFC, the last counts. What is no object has no members.
 func pick(obj json.RawMessage, names []string) (values []json.RawMessage, found int) {
 	values = make([]json.RawMessage, len(names))
-	if len(obj) == 0 || obj[0] != '{' {
-		return values, 0
-	}
-	for i := skipSpace(obj, 1); obj[i] != '}'; {
-		end := skipValue(obj, i)
-		quoted := obj[i:end]
-		name, _ := unquote(quoted) // it is valid JSON
-		i = skipSpace(obj, skipSpace(obj, end)+1)
-		end = skipValue(obj, i)
-		half := strings.ContainsRune(name, utf8.RuneError) && halved(quoted) // no list can name it
+	_ = rawjson.Walk(obj, func(quoted, v json.RawMessage) error { // what is no object has none
+		name := rawjson.Unquote(quoted)
+		half := strings.ContainsRune(name, utf8.RuneError) && rawjson.Halved(quoted) // no list can name it
 		if n, ok := slices.BinarySearch(names, norm.NFC.String(name)); ok && !half {
 			if values[n] == nil {
 				found++
 			}
-			values[n] = obj[i:end]
+			values[n] = v
 		}
-		if i = skipSpace(obj, end); obj[i] == ',' {
-			i = skipSpace(obj, i+1)
-		}
-	}
+		return nil
+	})
 	return values, found
 }
 
 // chosen is the object of the values that were found.
 func chosen(names []string, values []json.RawMessage) json.RawMessage {
-	o := newObject(nil)
+	o := rawjson.Object(nil)
 	for i, v := range values {
 		if v != nil {
-			o.quoted(names[i], v)
+			o.Quoted(names[i], v)
 		}
 	}
-	return o.close()
+	return o.Close()
 }
 
 // Fingerprint is the lower-case hexadecimal SHA-256 of a canonical text

@@ -15,15 +15,18 @@ type ID string
 type Job struct {
 	Envelope
 	Status
+	keys   *keys   // what was read of Unique and Deduplication at PUSH; nil without a key, and out of a store
 	events []Event // what the verbs did and the store has not written yet
+	was    State   // before the first of them that moved it
+	moved  bool    // there was one
 	rules  *Rules  // what the server decides; see Under
 }
 
 // Envelope is what was asked for. It never changes once the job is enqueued.
 //
 // Args, Meta, Retry, Unique and Extra are JSON as it came, never re-encoded.
-// [ParseEnvelope] fills one from a request body; a Go program may fill one by
-// hand, where only Type and Args are needed.
+// [ParseEnvelope] reads one from a request body; a Go program fills one by hand,
+// where only Type and Args are needed.
 type Envelope struct {
 	ID          ID              // empty: the server makes one
 	Type        string          // dot-separated, "email.send"
@@ -39,15 +42,12 @@ type Envelope struct {
 	Timeout     time.Duration   // limit of one execution; 0: the server's limit
 	Visibility  time.Duration   // length of a reservation; 0: the server's default
 	Retry       json.RawMessage // the policy as supplied; nil: the default policy of ojs-retry.md §8
-	MaxAttempts int             // from Retry, filled by Validate
+	MaxAttempts int             // from Retry, filled by Check
 	Unique      json.RawMessage // the policy as supplied (ojs-unique-jobs.md §2)
 	Extra       json.RawMessage // a JSON object of further members, given back at the top level as they came
 
 	Deduplication json.RawMessage // {"id", "ttl", "extend", "replace"} as supplied (asyncmq-deduplication.md)
 	CustomID      string          // a name of the caller's for one job of its queue, as long as that is stored; not its ID
-
-	checked raws  // the raw JSON that has passed CheckJSON; what replaces it has not
-	keys    *keys // what Validate read of Unique and Deduplication; nil if there is neither
 }
 
 // Status is what has happened to a job. It changes only through the verbs in
@@ -80,7 +80,7 @@ type Status struct {
 	Errors      json.RawMessage // a JSON array, oldest first, the newest 25
 }
 
-// Lease is the right of one worker to one attempt (contract: every change by a worker is fenced by it).
+// Lease is the right of one worker to one attempt (contract §4.8): every change by a worker is fenced by it.
 type Lease struct {
 	Token  string        // random, new at each FETCH; known to its holder only
 	Worker string        // may be empty
@@ -137,6 +137,6 @@ func (j *Job) Clone() *Job {
 		l := *j.Lost
 		c.Lost = &l
 	}
-	c.events, c.rules = nil, nil
+	c.events, c.was, c.moved, c.rules = nil, None, false, nil
 	return &c
 }

@@ -5,19 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 )
-
-// The hand-written form of an instant is the one that the format says.
-func TestAppendTimeIsTimeFormat(t *testing.T) {
-	zone := time.FixedZone("", -7*3600)
-	for ms := int64(-62135596800000); ms < 253402300800000; ms += 86_399_999_777 {
-		at := time.UnixMilli(ms).In(zone)
-		if got, want := string(appendTime(nil, at)), at.UTC().Format(TimeFormat); got != want {
-			t.Fatalf("%d: got %s, want %s", ms, got, want)
-		}
-	}
-}
 
 // One job cannot fill the disk with what its failures say, and nothing of an
 // error but its backtrace is cut: what cannot be kept is refused.

@@ -2,24 +2,11 @@ package job
 
 import (
 	"bytes"
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
-	"unsafe"
 )
-
-// keys is what an envelope's unique policy and deduplication come to. Validate
-// reads them, outside any transaction.
-type keys struct {
-	unique      UniquePolicy
-	fingerprint string // empty without a policy
-	dedup       Deduplication
-
-	typ, queue                 string // what they were read from
-	policy, args, meta, dedraw json.RawMessage
-}
 
 // MaxCustomID is how long a CustomID may be, in characters (contract §2.6).
 const MaxCustomID = 255
@@ -29,48 +16,6 @@ func checkCustomID(s, field string) error {
 		return invalid(Invalid, field, "must be 1 to %d characters, got %.60q", MaxCustomID, s)
 	}
 	return nil
-}
-
-// readKeys fills e.keys, and is where a policy and the job it is for must agree.
-func (e *Envelope) readKeys() error {
-	if e.Unique == nil && e.Deduplication == nil && e.CustomID == "" {
-		e.keys = nil
-		return nil
-	}
-	if e.keys.of(e) {
-		return nil
-	}
-	k := &keys{typ: e.Type, queue: e.Queue, policy: e.Unique, args: e.Args, meta: e.Meta, dedraw: e.Deduplication}
-	var err error
-	if e.Unique != nil {
-		if e.keys != nil && same(e.keys.policy, e.Unique) {
-			k.unique = e.keys.unique
-		} else if k.unique, err = ParseUnique(e.Unique, true); err != nil {
-			return err
-		}
-		text, err := k.unique.Canonical(e)
-		if err != nil {
-			return err
-		}
-		k.fingerprint = Fingerprint(text)
-	}
-	if e.Deduplication != nil {
-		if k.dedup, err = ParseDeduplication(e.Deduplication, "deduplication"); err != nil {
-			return err
-		}
-	}
-	e.keys = k
-	return nil
-}
-
-// of reports whether k was read from the very bytes that e holds now.
-func (k *keys) of(e *Envelope) bool {
-	return k != nil && k.typ == e.Type && k.queue == e.Queue && same(k.policy, e.Unique) && same(k.args, e.Args) &&
-		same(k.meta, e.Meta) && same(k.dedraw, e.Deduplication)
-}
-
-func same(a, b json.RawMessage) bool {
-	return len(a) == len(b) && unsafe.SliceData(a) == unsafe.SliceData(b)
 }
 
 // SameAs reports whether a validated envelope asks for the very job that is
@@ -89,9 +34,18 @@ func ValidKey(s string) bool {
 	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// Keyed reports whether a validated envelope names a key that a stored job may
-// hold, so that the store must be asked before it is inserted.
-func (e *Envelope) Keyed() bool { return e.keys != nil }
+// Keyed reports whether a job that has just been pushed names a key that a stored
+// job may hold.
+func (j *Job) Keyed() bool { return j.keys != nil }
+
+// DedupID is the deduplication key that a job which has just been pushed asks
+// for, empty without one.
+func (j *Job) DedupID() string {
+	if j.keys == nil {
+		return ""
+	}
+	return j.keys.dedup.ID
+}
 
 // Forever is the Keep of a job whose unique policy has a final state and no period.
 var Forever = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
@@ -150,7 +104,7 @@ func (j *Job) counts() time.Time {
 }
 
 func (j *Job) policyOfKey() *UniquePolicy {
-	if j.keys != nil && same(j.keys.policy, j.Unique) {
+	if j.keys != nil {
 		return &j.keys.unique
 	}
 	p, _ := ParseUnique(j.Unique, true) // it was valid when it was stored
@@ -185,7 +139,7 @@ func (j *Job) DedupKey() (id string, until time.Time) {
 }
 
 func (j *Job) dedup() Deduplication {
-	if j.keys != nil && same(j.keys.dedraw, j.Deduplication) {
+	if j.keys != nil {
 		return j.keys.dedup
 	}
 	d, _ := ParseDeduplication(j.Deduplication, "deduplication") // it was valid when it was stored

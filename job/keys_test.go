@@ -13,10 +13,12 @@ var noon = time.UnixMilli(1_800_000_000_000).UTC()
 // pushed is a job that was pushed at noon.
 func pushed(t *testing.T, change func(*Envelope)) *Job {
 	t.Helper()
-	j := &Job{Envelope: Envelope{ID: "0197f6a0-0000-7000-8000-000000000001", Type: "a.b", Args: json.RawMessage(`[1]`)}}
-	change(&j.Envelope)
-	must(t, j.Validate())
-	must(t, j.Push(noon))
+	e := Envelope{ID: "0197f6a0-0000-7000-8000-000000000001", Type: "a.b", Args: json.RawMessage(`[1]`)}
+	change(&e)
+	c, err := e.Check()
+	must(t, err)
+	j, err := c.Push(noon)
+	must(t, err)
 	return j
 }
 
@@ -186,7 +188,7 @@ func TestReplacedNamesTheTwin(t *testing.T) {
 }
 
 // What a Go program changes in a valid envelope is checked as what it began with.
-func TestValidateChecksWhatWasChanged(t *testing.T) {
+func TestCheckReadsWhatWasChanged(t *testing.T) {
 	t.Parallel()
 	for _, raw := range []string{`{"type":"a.b","args":[{"a":1}]}`,
 		`{"type":"a.b","args":[{"a":1}],"meta":{},"unique":{"keys":["args"],"args_keys":["a"]},"deduplication":{"id":"d"},"retry":{}}`} {
@@ -199,24 +201,24 @@ func TestValidateChecksWhatWasChanged(t *testing.T) {
 			"extra":         func(e *Envelope, v json.RawMessage) { e.Extra = v },
 		} {
 			for _, bad := range []string{`[{"a"`, `{"keys":["args"`, `{`, `"`} {
-				e, err := ParseEnvelope([]byte(raw))
+				e, err := parseEnvelope([]byte(raw))
 				must(t, err)
-				must(t, e.Validate())
 				change(&e, json.RawMessage(bad))
-				if err := e.Validate(); KindOf(err) != Invalid || !strings.HasPrefix(err.Error(), field) {
+				if _, err := e.Check(); KindOf(err) != Invalid || !strings.HasPrefix(err.Error(), field) {
 					t.Errorf("%s, %s = %s: got %v", raw, field, bad, err)
 				}
 			}
 		}
 	}
 	e := Envelope{Type: "a.b", Args: json.RawMessage(`[{"a":1}]`), Unique: json.RawMessage(`{"keys":["args"]}`)}
-	must(t, e.Validate())
+	_, err := e.Check()
+	must(t, err)
 	e.Args = e.Args[:3]
-	if err := e.Validate(); KindOf(err) != Invalid {
+	if _, err := e.Check(); KindOf(err) != Invalid {
 		t.Errorf("cut short: got %v", err)
 	}
 	e = Envelope{Type: "a.b"}
-	if err := e.Validate(); KindOf(err) != Invalid {
+	if _, err := e.Check(); KindOf(err) != Invalid {
 		t.Errorf("no args: got %v", err)
 	}
 }
@@ -232,13 +234,13 @@ func TestKeysAreWholeText(t *testing.T) {
 		} {
 			body := `{"type":"a.b","args":[],"options":` + strings.Replace(body, "%", half, 1) + `}`
 			var e *Error
-			if _, err := ParseEnvelope([]byte(body)); KindOf(err) != Invalid || !errors.As(err, &e) || e.Details["field"] != field {
+			if _, err := parseEnvelope([]byte(body)); KindOf(err) != Invalid || !errors.As(err, &e) || e.Details["field"] != field {
 				t.Errorf("%s: got %v", body, err)
 			}
 		}
 	}
 	for _, whole := range []string{`\ud83d\ude00`, `😀`, `\\ud800`, `\ufffd`, `�`, `\\\\ud800\n`} {
-		if _, err := ParseEnvelope([]byte(`{"type":"a.b","args":[],"options":{"job_id":"` + whole + `","unique":{"key":"` + whole + `"},"deduplication":{"id":"` + whole + `"}}}`)); err != nil {
+		if _, err := parseEnvelope([]byte(`{"type":"a.b","args":[],"options":{"job_id":"` + whole + `","unique":{"key":"` + whole + `"},"deduplication":{"id":"` + whole + `"}}}`)); err != nil {
 			t.Errorf("%s: got %v", whole, err)
 		}
 	}
@@ -249,14 +251,11 @@ func TestKeysAreWholeText(t *testing.T) {
 func TestAlmostTheSameArgsAreNoTwins(t *testing.T) {
 	t.Parallel()
 	key := func(args, more string) string {
-		e, err := ParseEnvelope([]byte(`{"type":"a.b","args":` + args + `,` + more + `}`))
+		c, err := ParseEnvelope([]byte(`{"type":"a.b","args":` + args + `,` + more + `}`))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := e.Validate(); err != nil {
-			t.Fatalf("%s %s: %v", args, more, err)
-		}
-		return e.keys.fingerprint
+		return c.UniqueKey()
 	}
 	for _, pair := range [][2]string{
 		{`"\ud800"`, `"\udfff"`}, {`"\ud800"`, `"\ufffd"`}, {`"a\ud800b"`, `"a\ud801b"`}, {`"\ud83d\ude00"`, `"\ude00\ud83d"`}, {`"\ud800"`, `"\\ud800"`},

@@ -3,15 +3,16 @@ package job
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
 // The verbs. Each either does everything the specification lists for its
 // transition or returns an error and changes nothing. None may be called by two
 // goroutines at once on the same Job.
 
-// Push makes a job of a validated envelope: scheduled, available or pending
-// (ojs-core.md §7.1). Relative times count from now.
-func (j *Job) Push(now time.Time) error {
+// push is the first verb: see [Checked.Push].
+func (j *Job) push(now time.Time) error {
 	if j.State != None {
 		return j.refuse(Push)
 	}
@@ -36,7 +37,7 @@ func (j *Job) Push(now time.Time) error {
 		if err := j.move(Push, Scheduled, now); err != nil {
 			return err
 		}
-		j.tell("job.scheduled", now, func(o *object) { o.time("scheduled_at", j.ScheduledAt) })
+		j.tell("job.scheduled", now, func(o *rawjson.Writer) { o.Time("scheduled_at", j.ScheduledAt) })
 		return nil
 	}
 	j.EnqueuedAt = now
@@ -124,9 +125,9 @@ func (j *Job) Start(now time.Time, lease Lease) error {
 	if j.Lost != nil {
 		j.Lost.Claims++
 	}
-	j.tell("job.started", now, func(o *object) {
-		o.optional("worker_id", lease.Worker)
-		o.int("attempt", int64(j.Attempt))
+	j.tell("job.started", now, func(o *rawjson.Writer) {
+		o.Optional("worker_id", lease.Worker)
+		o.Int("attempt", int64(j.Attempt))
 	})
 	return nil
 }
@@ -154,11 +155,11 @@ func (j *Job) Complete(now time.Time, c Claim, result json.RawMessage) error {
 	j.Result, j.Error = result, nil
 	j.NextRetryAt, j.RetryDelay = time.Time{}, 0
 	j.Lease, j.Lost = Lease{}, nil
-	j.tell("job.completed", now, func(o *object) {
-		o.int("attempt", int64(j.Attempt))
-		o.int("duration_ms", since(began, now))
+	j.tell("job.completed", now, func(o *rawjson.Writer) {
+		o.Int("attempt", int64(j.Attempt))
+		o.Int("duration_ms", since(began, now))
 		if len(result) > 0 && len(result) <= MaxMetaBytes {
-			o.raw("result", result)
+			o.Raw("result", result)
 		}
 	})
 	return nil
@@ -247,10 +248,10 @@ func (j *Job) Expire(now time.Time) error {
 	j.NextRetryAt, j.RetryDelay, j.Lost = time.Time{}, 0, nil
 	f := Failure{Type: "expired", Code: "expired", Message: "not started before " + FormatTime(j.ExpiresAt)}
 	j.Error = f.append(nil, j.Attempt, now, false)
-	j.tell("job.expired", now, func(o *object) {
-		o.time("created_at", j.CreatedAt)
-		o.time("expired_at", j.ExpiresAt)
-		o.int("ttl_ms", since(j.CreatedAt, j.ExpiresAt))
+	j.tell("job.expired", now, func(o *rawjson.Writer) {
+		o.Time("created_at", j.CreatedAt)
+		o.Time("expired_at", j.ExpiresAt)
+		o.Int("ttl_ms", since(j.CreatedAt, j.ExpiresAt))
 	})
 	j.tellDiscarded(now, f)
 	return nil
@@ -280,11 +281,11 @@ func (j *Job) cancel(now time.Time, by, reason string, heir ID) error {
 	j.ReleaseDedup() // as a removal does (contract §4.11)
 	j.NextRetryAt, j.RetryDelay = time.Time{}, 0
 	j.Lease, j.Lost = Lease{}, nil
-	j.tell("job.cancelled", now, func(o *object) {
-		o.str("previous_state", string(from))
-		o.optional("cancelled_by", by)
-		o.optional("reason", reason)
-		o.optional("replaced_by", string(heir))
+	j.tell("job.cancelled", now, func(o *rawjson.Writer) {
+		o.Str("previous_state", string(from))
+		o.Optional("cancelled_by", by)
+		o.Optional("reason", reason)
+		o.Optional("replaced_by", string(heir))
 	})
 	return nil
 }

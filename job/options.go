@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"time"
+
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
 // SameOptions reports whether a validated envelope asks for what the job that is
@@ -62,8 +64,8 @@ func sameObject(a, b json.RawMessage) bool {
 	if bytes.Equal(a, b) {
 		return true
 	}
-	x, errX := canonicalJSON(orEmpty(a))
-	y, errY := canonicalJSON(orEmpty(b))
+	x, errX := rawjson.Canonical(orEmpty(a))
+	y, errY := rawjson.Canonical(orEmpty(b))
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 

@@ -34,7 +34,7 @@ func TestSameOptions(t *testing.T) {
 		{`"timeout_ms":700,"tags":["a"]`, `"tags":["a"],"timeout_ms":700`, true},
 	} {
 		parse := func(options string) Envelope {
-			e, err := ParseEnvelope([]byte(`{"type":"a.b","args":[],"options":{` + options + `}}`))
+			e, err := parseEnvelope([]byte(`{"type":"a.b","args":[],"options":{` + options + `}}`))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -42,7 +42,7 @@ func TestSameOptions(t *testing.T) {
 		}
 		now := time.Date(2026, 11, 22, 1, 2, 3, 456789, time.UTC)
 		j := &Job{Envelope: parse(tt.was)}
-		if err := j.Push(now); err != nil {
+		if err := j.push(now); err != nil {
 			t.Fatal(err)
 		}
 		if e := parse(tt.is); e.SameOptions(j) != tt.same {
@@ -58,7 +58,7 @@ func TestSameOptions(t *testing.T) {
 
 	// Who has activated a job has not changed the row.
 	held := &Job{Envelope: Envelope{Hold: true}}
-	for _, err := range []error{held.Push(at), held.Activate(at.Add(time.Second))} {
+	for _, err := range []error{held.push(at), held.Activate(at.Add(time.Second))} {
 		if err != nil {
 			t.Fatal(err)
 		}

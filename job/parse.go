@@ -3,47 +3,47 @@ package job
 import (
 	"encoding/json"
 	"strings"
+
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
 // ParseEnvelope reads the body of an enqueue: the flat envelope of ojs-core.md
 // §5 or the binding's shape with "options", and every alias of contract §2.2.
 // A value in options beats the same value at the top level. System-managed
-// members are dropped, unknown ones are kept in Extra. The envelope that comes
-// back is valid; the first rule that is broken comes back as an *Error whose
-// Details name the field.
+// members are dropped, unknown ones are kept in Extra. The first rule that is
+// broken comes back as an *Error whose Details name the field.
 //
 // raw must not be changed afterwards: the envelope points into it.
-func ParseEnvelope(raw []byte) (Envelope, error) {
+func ParseEnvelope(raw []byte) (Checked, error) {
 	if err := CheckJSON(raw); err != nil {
-		return Envelope{}, err
+		return Checked{}, err
 	}
 	return ParseChecked(raw)
 }
 
 // ParseChecked is ParseEnvelope for JSON that CheckJSON has already passed,
 // such as an element of a batch.
-func ParseChecked(raw []byte) (Envelope, error) {
+func ParseChecked(raw []byte) (Checked, error) {
 	if len(raw) > MaxJobBytes {
-		return Envelope{}, tooLarge("the job", len(raw), MaxJobBytes)
+		return Checked{}, tooLarge("the job", len(raw), MaxJobBytes)
 	}
 	var p parser
 	p.top, p.opt = p.topRoom[:0], p.optRoom[:0]
 	if err := Members(raw, p.member); err != nil {
-		return Envelope{}, err
+		return Checked{}, err
 	}
-	for _, read := range [...]func() error{p.version, p.identity, p.payload, p.numbers, p.times, p.policies, p.extras} {
+	for _, read := range [...]func() error{p.version, p.identity, p.payload, p.numbers, p.times, p.policies, p.extras,
+		p.e.checkBounds, p.fingerprint} {
 		if err := read(); err != nil {
-			return Envelope{}, err
+			return Checked{}, err
 		}
 	}
-	p.e.checked = p.e.raws()
-	err := p.e.Validate()
-	return p.e, err
+	return p.Checked, nil
 }
 
 // parser holds one enqueue body, cut into members.
 type parser struct {
-	e        Envelope
+	Checked  // what has been read so far
 	speaks   uint8
 	top, opt fields // the members of the body, and of its options
 	topRoom  [12]field
@@ -121,7 +121,7 @@ func (p *parser) member(name string, v json.RawMessage) error {
 		return nil
 	}
 	if v[0] != '{' {
-		return invalid(Invalid, "options", "must be an object, got %s", kindOfJSON(v))
+		return invalid(Invalid, "options", "must be an object, got %s", rawjson.Kind(v))
 	}
 	return Members(v, func(name string, v json.RawMessage) error {
 		p.speaks |= speaksOf(name)
@@ -169,7 +169,7 @@ func (p *parser) identity() (err error) {
 	case v == nil:
 		return invalid(Invalid, "args", "is required: a JSON array, which may be empty")
 	case v[0] != '[':
-		return invalid(Invalid, "args", "must be an array, got %s", kindOfJSON(v))
+		return invalid(Invalid, "args", "must be an array, got %s", rawjson.Kind(v))
 	default:
 		p.e.Args = v
 	}
@@ -183,13 +183,15 @@ func (p *parser) identity() (err error) {
 		}
 		p.e.ID = ID(s)
 	}
-	if name, v := p.get("queue"); v != nil {
-		if p.e.Queue, err = text(v, name); err != nil {
-			return err
-		}
-		return checkQueue(p.e.Queue)
+	name, v := p.get("queue")
+	if v == nil {
+		p.e.Queue = DefaultQueue
+		return nil
 	}
-	return nil
+	if p.e.Queue, err = text(v, name); err != nil {
+		return err
+	}
+	return checkQueue(p.e.Queue)
 }
 
 // payload reads meta, with the older spellings merged under it.
@@ -204,7 +206,7 @@ func (p *parser) payload() error {
 			continue
 		}
 		if v[0] != '{' {
-			return invalid(Invalid, s.name, "must be an object, got %s", kindOfJSON(v))
+			return invalid(Invalid, s.name, "must be an object, got %s", rawjson.Kind(v))
 		}
 		sources = append(sources, v)
 	}
@@ -215,12 +217,12 @@ func (p *parser) payload() error {
 		p.e.Meta = sources[0]
 		return nil
 	}
-	o, seen := newObject(nil), map[string]bool{}
+	o, seen := rawjson.Object(nil), map[string]bool{}
 	for _, src := range sources {
 		err := Members(src, func(name string, v json.RawMessage) error {
 			if !seen[name] {
 				seen[name] = true
-				o.quoted(name, v)
+				o.Quoted(name, v)
 			}
 			return nil
 		})
@@ -228,7 +230,7 @@ func (p *parser) payload() error {
 			return err
 		}
 	}
-	p.e.Meta = o.close()
+	p.e.Meta = o.Close()
 	return nil
 }
 
@@ -281,6 +283,8 @@ func (p *parser) policies() error {
 			return err
 		}
 		p.e.MaxAttempts = r.MaxAttempts
+	} else {
+		p.e.MaxAttempts = DefaultRetry().MaxAttempts
 	}
 	if _, p.e.Unique = p.get("unique"); p.e.Unique != nil {
 		// "3600s" beside ISO 8601 is taken only in the flat envelope of ojs-core.md §13.
@@ -289,7 +293,7 @@ func (p *parser) policies() error {
 		if err != nil {
 			return err
 		}
-		p.e.keys = &keys{policy: p.e.Unique, unique: u} // the rest is readKeys'
+		p.keyed().unique = u
 	}
 	return p.dedup()
 }
@@ -301,10 +305,12 @@ func (p *parser) dedup() error {
 		name, v = p.get("debounce")
 	}
 	if v != nil {
-		if _, err := ParseDeduplication(v, name); err != nil {
+		d, err := ParseDeduplication(v, name)
+		if err != nil {
 			return err
 		}
 		p.e.Deduplication = v
+		p.keyed().dedup = d
 	}
 	return p.customID()
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
 // ParseRetry merges a supplied policy over the defaults and checks the result
@@ -22,7 +24,7 @@ func mergeRetry(p RetryPolicy, raw json.RawMessage, short, once bool) (RetryPoli
 		return p, nil
 	}
 	if raw[0] != '{' {
-		return p, invalid(BadRetry, "retry", "must be an object, got %s", kindOfJSON(raw))
+		return p, invalid(BadRetry, "retry", "must be an object, got %s", rawjson.Kind(raw))
 	}
 	err := eachOfPolicy(raw, once, func(spelling, name string, v json.RawMessage) error { return p.set(spelling, name, v, short) })
 	if err != nil {

@@ -127,10 +127,11 @@ func started(t *testing.T, policy string) *Job {
 	if policy != "" {
 		j.Retry = json.RawMessage(policy)
 	}
-	if err := j.Validate(); err != nil {
+	c, err := j.Check()
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := j.Push(now); err != nil {
+	if j, err = c.Push(now); err != nil {
 		t.Fatal(err)
 	}
 	if err := j.Start(now, Lease{Token: "t1", Worker: "w1", Length: 30 * time.Second}); err != nil {

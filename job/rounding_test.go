@@ -21,7 +21,7 @@ func TestDurationsAreRoundedUp(t *testing.T) {
 		}
 	}
 	for _, body := range []string{`"delay":0.0011`, `"delay":"PT0.0011S"`, `"delay_until":"+PT0.0011S"`} {
-		e, err := ParseEnvelope(json.RawMessage(`{"type":"a.b","args":[],` + body + `}`))
+		e, err := parseEnvelope(json.RawMessage(`{"type":"a.b","args":[],` + body + `}`))
 		if err != nil || e.Delay != 2*ms {
 			t.Errorf("%s is %s, %v", body, e.Delay, err)
 		}
@@ -32,7 +32,7 @@ func TestDurationsAreRoundedUp(t *testing.T) {
 		}
 	}
 	e := Envelope{Type: "a.b", Args: json.RawMessage(`[]`), Delay: 1500 * time.Microsecond, TTL: time.Hour + 1, Timeout: 1, Visibility: ms + 1}
-	got, err := ParseEnvelope(e.AppendPush(nil))
+	got, err := parseEnvelope(appendPush(e))
 	if err != nil || got.Delay != 2*ms || got.TTL != time.Hour+ms || got.Timeout != ms || got.Visibility != 2*ms {
 		t.Errorf("sent on: %+v, %v", got, err)
 	}
@@ -44,7 +44,7 @@ func TestDurationsAreRoundedUp(t *testing.T) {
 	}
 	at := time.Date(2030, 1, 2, 3, 4, 5, 6_000_001, time.UTC)
 	e = Envelope{Type: "a.b", Args: json.RawMessage(`[]`), ScheduledAt: at, ExpiresAt: at}
-	if got, err = ParseEnvelope(e.AppendPush(nil)); err != nil || got.ScheduledAt.Before(at) || got.ExpiresAt.Before(at) {
+	if got, err = parseEnvelope(appendPush(e)); err != nil || got.ScheduledAt.Before(at) || got.ExpiresAt.Before(at) {
 		t.Errorf("%s is sent on as %s, %v", at, got.ScheduledAt, err)
 	}
 }

@@ -30,6 +30,9 @@ type Enqueuer interface {
 	// content is a Duplicate, and so is a job whose unique policy rejects it. An
 	// error about one envelope of several carries its index in Details["index"].
 	Enqueue(ctx context.Context, es ...Envelope) ([]Receipt, error)
+	// EnqueueChecked is Enqueue for envelopes that are checked already. It does not
+	// look at them again.
+	EnqueueChecked(ctx context.Context, cs ...Checked) ([]Receipt, error)
 }
 
 // Receipt answers for one envelope.
@@ -41,7 +44,7 @@ type Receipt struct {
 	Replaced ID      // the job that was cancelled to make room for this one; of several, the newest that unique replaced
 
 	AllReplaced []ID      // all of them, Replaced first, where there are several
-	Warnings    []Warning // what the sender of the envelope may not have meant; see [Envelope.Warnings]
+	Warnings    []Warning // what the sender of the envelope may not have meant; see [Checked.Warnings]
 }
 
 // Verdict says why a job that was stored before answers for a new one.
@@ -178,7 +181,7 @@ type KeyService interface {
 	// Explain says what an envelope comes to by its unique policy alone, before
 	// middleware, and which job it would meet now. It changes nothing. Invalid
 	// when there is no policy.
-	Explain(ctx context.Context, e Envelope) (Explanation, error)
+	Explain(ctx context.Context, c Checked) (Explanation, error)
 	// Claims lists the unique keys that are held, those of the newest ids first:
 	// each once, with the newest of its jobs that has not ended, or else with the
 	// finished one that Holds it still.

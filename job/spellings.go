@@ -3,11 +3,13 @@ package job
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
 // A request may say one thing in several spellings, and among its options or at
 // the top level (contract §2.2). What the options say in whatever spelling beats
-// the top level. At one level the spellings must agree, where the contract does
+// the top level. At one level the spellings must agree, where contract §2.2 does
 // not say which of them wins: what is passed over would be lost without a word.
 
 // What a request speaks of. Most speak of little, and nothing else is looked for.
@@ -173,14 +175,14 @@ func (p *parser) retry() error {
 // came among the options or at the top level.
 func (p *parser) maxAttempts(n json.RawMessage, optional, policyOptional bool) error {
 	var own json.RawMessage
-	o := newObject(nil)
-	o.raw("max_attempts", n)
+	o := rawjson.Object(nil)
+	o.Raw("max_attempts", n)
 	if p.e.Retry != nil {
 		if err := eachOfPolicy(p.e.Retry, true, func(spelling, name string, v json.RawMessage) error {
 			if name == "max_attempts" {
 				own = v
 			} else {
-				o.quoted(spelling, v)
+				o.Quoted(spelling, v)
 			}
 			return nil
 		}); err != nil {
@@ -192,7 +194,7 @@ func (p *parser) maxAttempts(n json.RawMessage, optional, policyOptional bool) e
 	case own == nil && !optional && ok && asked == int64(DefaultRetry().MaxAttempts):
 		// That is how an answer shows a job whose policy does not say.
 	case own == nil, optional && !policyOptional:
-		p.e.Retry = o.close()
+		p.e.Retry = o.Close()
 	case optional == policyOptional:
 		if has, valid := integer(own); !ok || !valid || has != asked {
 			return invalid(BadRetry, "retry.max_attempts", "is %s, and max_attempts beside the policy is %s: give one of them", shown(own), shown(n))
@@ -233,6 +235,7 @@ func (p *parser) customID() error {
 			return err
 		}
 		said, p.e.CustomID = field, id
+		p.keyed()
 	}
 	return nil
 }

@@ -84,7 +84,7 @@ func TestSpellingsOfARequest(t *testing.T) {
 		{`"meta":{"a":1},"metadata":{"a":2,"b":3},"options":{"meta":{"b":4,"c":5}}`, `meta {"a":1,"b":4,"c":5}`}, // contract §2.2
 		{`"deduplication":{"id":"a"},"debounce":{"id":"b"}`, `dedup {"id":"a"} extra {"debounce":{"id":"b"}}`},   // contract §2.6
 	} {
-		e, err := ParseEnvelope([]byte(`{"type":"a.b","args":[],` + tt.body + `}`))
+		e, err := parseEnvelope([]byte(`{"type":"a.b","args":[],` + tt.body + `}`))
 		got := ""
 		if err != nil {
 			got = fmt.Sprint(map[Kind]int{Invalid: 400, BadRetry: 422}[KindOf(err)], " ", err.(*Error).Details["field"])
@@ -124,7 +124,7 @@ func TestAPolicyIsRefusedAlikeBesideMaxAttempts(t *testing.T) {
 			`"retry":%s`, `"max_attempts":7,"retry":%s`, `"max_attempts":3,"retry":%s`, `"retry":%s,"options":{"max_attempts":7}`,
 			`"options":{"retry":%s}`, `"options":{"max_attempts":7,"retry":%s}`, `"max_attempts":7,"options":{"retry_policy":%s}`,
 		} {
-			_, err := ParseEnvelope([]byte(`{"type":"a.b","args":[],` + fmt.Sprintf(body, policy) + `}`))
+			_, err := parseEnvelope([]byte(`{"type":"a.b","args":[],` + fmt.Sprintf(body, policy) + `}`))
 			if got := fmt.Sprint(map[Kind]int{Invalid: 400, BadRetry: 422}[KindOf(err)], " ", err); got != want {
 				t.Errorf(body+": got %q, want %q", policy, got, want)
 			}
@@ -143,7 +143,7 @@ func TestAStoredPolicyIsReadAsItWas(t *testing.T) {
 }
 
 // Whatever a member is named, it is kept and given back, unless the documents or
-// the contract give it a meaning (ojs-core.md §5.5(4)).
+// contract §2.2 give it a meaning (ojs-core.md §5.5(4)).
 func TestUnknownMembersAreKeptWhateverTheirName(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", " ", "x", "État", "a\"b", "\n", "Type", "QUEUE", "arg", "jobs", "job", "version", "dead", "lease",
@@ -165,13 +165,13 @@ func keeps(t *testing.T, member string) {
 	t.Helper()
 	body := []byte(`{"type":"a.b","args":[],` + member + `}`)
 	for _, pass := range []string{"as it came", "as a client sends it again"} {
-		e, err := ParseEnvelope(body)
+		e, err := parseEnvelope(body)
 		if err != nil {
 			t.Errorf("%s, %s: %v", body, pass, err)
 			return
 		}
 		j := &Job{Envelope: e}
-		must(t, j.Push(time.UnixMilli(1e12)))
+		must(t, j.push(time.UnixMilli(1e12)))
 		shown := j.AppendJSON(nil, View{})
 		if !strings.Contains(string(shown), member) {
 			t.Errorf("%s, %s: lost in %s", member, pass, shown)
@@ -181,7 +181,7 @@ func keeps(t *testing.T, member string) {
 		if again := read.AppendJSON(nil, View{}); string(again) != string(shown) {
 			t.Errorf("%s: read back as %s", shown, again)
 		}
-		body = e.AppendPush(nil)
+		body = appendPush(e)
 	}
 }
 
@@ -194,11 +194,11 @@ func TestAnAnswerMayBeSentAgain(t *testing.T) {
 		`{"type":"a.b","args":[],"scheduled_at":"2030-01-01T00:00:00+01:00","ttl_ms":5000,"tags":["a"],"retry":{"maxAttempts":4},"deduplication":{"id":"d"},"unique":{"keys":["type"]}}`,
 		`{"type":"a.b","args":[],"retry":{"max_attempts":1,"on_exhaustion":"dead_letter"},"own":null}`,
 	} {
-		e, err := ParseEnvelope([]byte(body))
+		e, err := parseEnvelope([]byte(body))
 		must(t, err)
 		e.ID = "019539a4-b68c-7def-8000-1a2b3c4d5e6f"
 		j := &Job{Envelope: e}
-		must(t, j.Push(time.UnixMilli(1e12)))
+		must(t, j.push(time.UnixMilli(1e12)))
 		first := pushedAgain(t, j)
 		if j.State == Available { // and after all that may have happened to it
 			must(t, j.Start(j.CreatedAt, Lease{Token: "t", Worker: "w", Length: time.Minute}))
@@ -218,7 +218,7 @@ func TestAnAnswerMayBeSentAgain(t *testing.T) {
 func pushedAgain(t *testing.T, j *Job) string {
 	t.Helper()
 	shown := j.AppendJSON(nil, View{ToHolder: true})
-	e, err := ParseEnvelope(shown)
+	e, err := parseEnvelope(shown)
 	if err != nil {
 		t.Fatalf("%s: %v", shown, err)
 	}
@@ -226,7 +226,7 @@ func pushedAgain(t *testing.T, j *Job) string {
 		t.Errorf("%s asks for %d attempts by %s, %s, %s", shown, e.MaxAttempts, e.Retry, e.CustomID, e.Timeout)
 	}
 	again := &Job{Envelope: e}
-	must(t, again.Push(time.UnixMilli(1e12)))
+	must(t, again.push(time.UnixMilli(1e12)))
 	return string(again.AppendJSON(nil, View{}))
 }
 

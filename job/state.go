@@ -130,6 +130,9 @@ func (j *Job) move(on Trigger, to State, now time.Time) error {
 	if !transitions[transition{j.State, on, to}] {
 		return j.refuse(on)
 	}
+	if !j.moved {
+		j.was, j.moved = j.State, true
+	}
 	j.State = to
 	if to == Available && on != Requeue {
 		j.Seq = 0 // the store gives the next position in the queue

@@ -64,7 +64,7 @@ var triggers = []Trigger{Push, Timer, Activate, Fetch, Ack, LateAck, Fail, Reque
 
 // verbs drives every verb from a job in a given state.
 var verbs = map[Trigger]func(*Job, time.Time) error{
-	Push:     func(j *Job, now time.Time) error { return j.Push(now) },
+	Push:     func(j *Job, now time.Time) error { return j.push(now) },
 	Timer:    func(j *Job, now time.Time) error { return j.Ready(now) },
 	Activate: func(j *Job, now time.Time) error { return j.Activate(now) },
 	Fetch:    func(j *Job, now time.Time) error { return j.Start(now, Lease{Token: "new", Length: time.Minute}) },
@@ -122,7 +122,7 @@ func TestRefusedVerbChangesNothing(t *testing.T) {
 func TestReadyBeforeItsTime(t *testing.T) {
 	now := time.UnixMilli(1_800_000_000_000).UTC()
 	j := &Job{Envelope: Envelope{ID: "x", Type: "a.b", ScheduledAt: now.Add(time.Minute)}}
-	if err := j.Push(now); err != nil || j.State != Scheduled {
+	if err := j.push(now); err != nil || j.State != Scheduled {
 		t.Fatalf("push: %v, state %s", err, j.State)
 	}
 	if err := j.Ready(now.Add(59 * time.Second)); KindOf(err) != Conflict || err == nil {

@@ -56,7 +56,8 @@ type ReadTx interface {
 type JobReader interface {
 	// Job returns a copy of the job, or NotFound.
 	Job(ID) (*Job, error)
-	// Jobs returns the page of jobs that f asks for, and how many there are in all.
+	// Jobs returns the page of jobs that f asks for, and how many there are in all,
+	// or at least: no count reads a large store whole.
 	// A page that f.Room ends holds at least one job and has a Next; if there is no
 	// room for the first, it is NoRoom.
 	Jobs(f Filter) (Page, error)
@@ -120,20 +121,12 @@ type EventReader interface {
 // Tx is a read-write transaction. It must not be used after fn has returned,
 // nor by two goroutines.
 type Tx interface {
-	ReadTx
-	// Available returns up to n available jobs: the queues in the order given,
-	// inside one by priority, highest first, then by Seq. Paused queues have none.
-	// It and Due may return fewer when they are large, but at least one if there is one.
-	Available(queues []string, n int) ([]*Job, error)
-	// Due returns up to n jobs in state s whose DueAt is not after before, the
-	// earliest first, and those of one instant by Seq. With math.MaxInt32 it
-	// returns all, however large.
-	Due(s State, before time.Time, n int) ([]*Job, error)
-	// NextDue returns the earliest DueAt of state s, or the zero time.
-	NextDue(s State) (time.Time, error)
-	// Dead returns up to n dead letters, those that died first at the front. Of
-	// f it heeds Queue, Type, ErrorType, Since and Until.
-	Dead(f Filter, n int) ([]*Job, error)
+	WorkTx
+	JobWriter
+}
+
+// JobWriter stores jobs.
+type JobWriter interface {
 	// InsertJob stores a new job, its events and its counters. Duplicate if the
 	// ID exists; Internal if another job Holds its Fingerprint or has its CustomID,
 	// which the caller has looked at before. A job with Seq 0 is given the next Seq, also in *j; so is Told.
@@ -152,6 +145,24 @@ type Tx interface {
 	RewriteJob(j *Job) error
 	// DeleteJob removes a job for good, or returns NotFound.
 	DeleteJob(ID) error
+}
+
+// WorkTx is what a Tx can do beside storing jobs.
+type WorkTx interface {
+	ReadTx
+	// Available returns up to n available jobs: the queues in the order given,
+	// inside one by priority, highest first, then by Seq. Paused queues have none.
+	// It and Due may return fewer when they are large, but at least one if there is one.
+	Available(queues []string, n int) ([]*Job, error)
+	// Due returns up to n jobs in state s whose DueAt is not after before, the
+	// earliest first, and those of one instant by Seq. With math.MaxInt32 it
+	// returns all, however large.
+	Due(s State, before time.Time, n int) ([]*Job, error)
+	// NextDue returns the earliest DueAt of state s, or the zero time.
+	NextDue(s State) (time.Time, error)
+	// Dead returns up to n dead letters, those that died first at the front. Of
+	// f it heeds Queue, Type, ErrorType, Since and Until.
+	Dead(f Filter, n int) ([]*Job, error)
 	// PutWorker stores what is known of a worker; DeleteWorker forgets it.
 	PutWorker(WorkerInfo) error
 	DeleteWorker(id string) error
@@ -190,9 +201,10 @@ type Filter struct {
 
 // Page is one page of a list.
 type Page struct {
-	Jobs  []*Job
-	Total int64  // of all pages
-	Next  string // empty on the last page
+	Jobs    []*Job
+	Total   int64  // of all pages
+	AtLeast bool   // Total is where a count stopped: there may be more
+	Next    string // empty on the last page
 }
 
 // Queue is a queue and what is in it.

@@ -13,7 +13,7 @@ func TestAnUndeliveredJobHasNotFailed(t *testing.T) {
 	for _, bound := range []int{0, 1, -1} {
 		j := &Job{Envelope: Envelope{ID: "01970000-0000-7000-8000-000000000001", Type: "a.b", Args: json.RawMessage(`[]`), Retry: json.RawMessage(`{"max_attempts":1}`)}}
 		now := time.UnixMilli(1_800_000_000_000).UTC()
-		if err := j.Push(now); err != nil {
+		if err := j.push(now); err != nil {
 			t.Fatal(err)
 		}
 		j.Seq = 7

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
 // UniquePolicy is the parsed unique member of a job (ojs-unique-jobs.md §2).
@@ -46,7 +48,7 @@ var (
 func ParseUnique(raw json.RawMessage, short bool) (UniquePolicy, error) {
 	p := UniquePolicy{Keys: []string{"type"}, States: SetOf(Available, Active, Scheduled, Retryable, Pending), OnConflict: UniqueReject}
 	if len(raw) == 0 || raw[0] != '{' {
-		return p, invalid(Invalid, "unique", "must be an object, got %s", kindOfJSON(raw))
+		return p, invalid(Invalid, "unique", "must be an object, got %s", rawjson.Kind(raw))
 	}
 	given, err := closed(raw, "unique", "a unique policy", uniqueMembers)
 	if err != nil {
@@ -153,7 +155,7 @@ func (p *UniquePolicy) readKeys(given fields) (err error) {
 // that need not be there (contract C-22).
 func (p *UniquePolicy) readAlias(key json.RawMessage) error {
 	if key[0] != '[' {
-		return invalid(Invalid, "unique.key", "must be a string or an array of strings, got %s", kindOfJSON(key))
+		return invalid(Invalid, "unique.key", "must be a string or an array of strings, got %s", rawjson.Kind(key))
 	}
 	list, err := distinct(key, "unique.key")
 	if err != nil {
@@ -216,7 +218,7 @@ func distinct(v json.RawMessage, field string) ([]string, error) {
 		list = append(list, norm.NFC.String(s))
 		return err
 	})
-	if err != nil && halved(v) {
+	if err != nil && rawjson.Halved(v) {
 		return nil, invalid(Invalid, field, "must not hold half of a surrogate pair, got %s", shown(v))
 	}
 	if err != nil {
@@ -294,9 +296,7 @@ func (p *UniquePolicy) readPeriod(given fields, short bool) (err error) {
 func period(v json.RawMessage, name string, short bool) (d time.Duration, err error) {
 	s, want := "", ""
 	if v[0] == '"' {
-		if s, err = unquote(v); err != nil {
-			return 0, err
-		}
+		s = rawjson.Unquote(v)
 	}
 	switch name {
 	case "within":

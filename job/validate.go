@@ -1,42 +1,16 @@
 package job
 
 import (
-	"bytes"
 	"encoding/json"
 	"regexp"
 	"strings"
 	"time"
-	"unsafe"
 
 	"github.com/sosodev/duration"
 )
 
-// Validate checks an envelope against ojs-core.md §5 and fills the defaults
-// that do not depend on the server: the queue and MaxAttempts. The first broken
-// rule comes back, with the field's name in its Details.
-func (e *Envelope) Validate() error {
-	if err := checkType(e.Type); err != nil {
-		return err
-	}
-	if !e.unchanged() {
-		if err := e.checkRaw(); err != nil {
-			return err
-		}
-	}
-	if e.ID != "" && !ValidID(string(e.ID)) {
-		return invalid(Invalid, "id", "must be a UUIDv7 in lower case, got %q", e.ID)
-	}
-	if e.Queue == "" {
-		e.Queue = DefaultQueue
-	}
-	if err := checkQueue(e.Queue); err != nil {
-		return err
-	}
-	if e.CustomID != "" {
-		if err := checkCustomID(e.CustomID, "options.job_id"); err != nil {
-			return err
-		}
-	}
+// checkBounds holds the limits of sizes, numbers, lengths and instants.
+func (e *Envelope) checkBounds() error {
 	if n := len(e.Meta); n > MaxMetaBytes {
 		return tooLarge("meta", n, MaxMetaBytes)
 	}
@@ -62,80 +36,12 @@ func (e *Envelope) Validate() error {
 			return invalid(Invalid, t.name, "must lie in the years 1 to 9999, got the year %d", y)
 		}
 	}
-	return e.checkPolicies()
+	return nil
 }
 
 // size is how much JSON the envelope holds, of which a job may have MaxJobBytes.
 func (e *Envelope) size() int {
 	return len(e.Args) + len(e.Meta) + len(e.Extra) + len(e.Retry) + len(e.Unique) + len(e.Deduplication)
-}
-
-// raws is where the JSON of an envelope lies. It is small, as each envelope has one.
-type raws struct {
-	at  [6]*byte
-	len [6]uint32
-}
-
-func (e *Envelope) raws() (r raws) {
-	for i, raw := range [...]json.RawMessage{e.Args, e.Meta, e.Retry, e.Unique, e.Deduplication, e.Extra} {
-		r.at[i], r.len[i] = unsafe.SliceData(raw), uint32(len(raw))
-	}
-	return r
-}
-
-// unchanged reports whether the raw JSON is that which has passed CheckJSON.
-func (e *Envelope) unchanged() bool { return e.checked.at[0] != nil && e.checked == e.raws() }
-
-// checkRaw makes sure that what a Go program put into the envelope is JSON of the right shape.
-func (e *Envelope) checkRaw() error {
-	for _, m := range []struct {
-		name  string
-		raw   json.RawMessage
-		field *json.RawMessage
-		first byte
-		what  string
-	}{{"args", e.Args, &e.Args, '[', "array"}, {"meta", e.Meta, &e.Meta, '{', "object"}, {"retry", e.Retry, &e.Retry, '{', "object"},
-		{"unique", e.Unique, &e.Unique, '{', "object"}, {"deduplication", e.Deduplication, &e.Deduplication, '{', "object"}, {"extra", e.Extra, &e.Extra, '{', "object"}} {
-		if m.raw == nil && m.name != "args" {
-			continue
-		}
-		if err := CheckJSON(m.raw); err != nil {
-			return invalid(Invalid, m.name, "must be a JSON %s: %v", m.what, err)
-		}
-		*m.field = bytes.Clone(bytes.TrimSpace(m.raw)) // the caller may use its bytes again
-		if m.raw = *m.field; m.raw[0] != m.first {
-			return invalid(Invalid, m.name, "must be a JSON %s, got %s", m.what, kindOfJSON(m.raw))
-		}
-	}
-	for name := range memberNames(e.Extra) {
-		if system[name] || answered[name] || known[name] && name != "scheduled_at" && name != "expires_at" && name != "options" {
-			return invalid(Invalid, "extra", "holds %q, which has its own field or is the server's", name)
-		}
-	}
-	if options := memberNames(memberOf(e.Extra, "options")); options["job_id"] || options["jobId"] {
-		return invalid(Invalid, "extra", "holds the option job_id, which has its own field, CustomID")
-	}
-	for name, relative := range map[string]time.Duration{"scheduled_at": e.Delay, "expires_at": e.TTL} {
-		if relative > 0 && hasMember(e.Extra, name) {
-			e.Extra = without(e.Extra, name) // it would be shown, and another instant holds
-		}
-	}
-	if e.Deduplication == nil {
-		e.Deduplication = memberOf(e.Extra, "debounce") // its older name, which is given back as it came
-	}
-	e.checked = e.raws()
-	return nil
-}
-
-// checkPolicies reads the retry policy, which decides MaxAttempts whatever the
-// field says, and the keys.
-func (e *Envelope) checkPolicies() error {
-	p, err := ParseRetry(e.Retry, true)
-	e.MaxAttempts = p.MaxAttempts
-	if err != nil {
-		return err
-	}
-	return e.readKeys()
 }
 
 // checkType holds the rule of ojs-core.md §5.1: segments of [a-z][a-z0-9_]*,

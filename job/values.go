@@ -1,60 +1,32 @@
 package job
 
 import (
-	"bytes"
 	"encoding/json"
 	"math"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
 // text is a JSON string's value.
 func text(v json.RawMessage, field string) (string, error) {
 	if v[0] != '"' {
-		return "", invalid(Invalid, field, "must be a string, got %s", kindOfJSON(v))
+		return "", invalid(Invalid, field, "must be a string, got %s", rawjson.Kind(v))
 	}
-	return unquote(v)
+	return names.Unquote(v), nil
 }
 
 // whole is text that must not hold half of a surrogate pair: decoding makes
 // U+FFFD of it, so that two keys would become one.
 func whole(v json.RawMessage, field string) (string, error) {
 	s, err := text(v, field)
-	if err == nil && strings.ContainsRune(s, utf8.RuneError) && halved(v) {
+	if err == nil && strings.ContainsRune(s, utf8.RuneError) && rawjson.Halved(v) {
 		err = invalid(Invalid, field, "must not hold half of a surrogate pair, got %s", shown(v))
 	}
 	return s, err
-}
-
-// halved reports whether a JSON string has an escape for half of a surrogate pair.
-func halved(v json.RawMessage) bool {
-	for i := 0; i < len(v); i++ {
-		if v[i] != '\\' {
-			continue
-		}
-		if i++; v[i] != 'u' {
-			continue
-		}
-		r := hex4(v[i+1:])
-		i += 4
-		if !utf16.IsSurrogate(r) {
-			continue
-		}
-		if !bytes.HasPrefix(v[i+1:], []byte(`\u`)) || utf16.DecodeRune(r, hex4(v[i+3:])) == utf8.RuneError {
-			return true
-		}
-		i += 6
-	}
-	return false
-}
-
-// hex4 is the number of the four digits that v begins with.
-func hex4(v []byte) rune {
-	n, _ := strconv.ParseUint(string(v[:4]), 16, 16) // it is valid JSON
-	return rune(n)
 }
 
 func boolean(v json.RawMessage) (bool, error) { return strconv.ParseBool(bare(v)) }
@@ -103,7 +75,7 @@ func seconds(v json.RawMessage, field string) (time.Duration, error) {
 // shown is a value as an error message quotes it.
 func shown(v json.RawMessage) string {
 	if len(v) > 60 {
-		return kindOfJSON(v)
+		return rawjson.Kind(v)
 	}
 	return string(v)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/internal/wording"
 )
 
@@ -29,11 +30,11 @@ var optionNames = []string{"queue", "priority", "timeout", "timeout_ms", "schedu
 // back (contract §1.5), and change nothing, which is not what one meant who wrote
 // "quue". Names that begin with x_ are somebody's own, and are not told. At most
 // 20 are; nil is none.
-func (e *Envelope) Warnings() (all []Warning) {
-	if !bytes.Contains(e.Extra, []byte(`"options"`)) {
+func (c *Checked) Warnings() (all []Warning) {
+	if !bytes.Contains(c.e.Extra, []byte(`"options"`)) {
 		return nil
 	}
-	options := memberOf(e.Extra, "options")
+	options := rawjson.Member(c.e.Extra, "options")
 	if len(options) == 0 || options[0] != '{' {
 		return nil
 	}
@@ -59,9 +60,9 @@ func unread(name string) Warning {
 // Warnings are those of the jobs that a schedule makes; nil where its template
 // cannot be read.
 func (s *CronSpec) Warnings() []Warning {
-	e, err := ParseEnvelope(s.Template)
+	c, err := ParseEnvelope(s.Template)
 	if err != nil {
 		return nil
 	}
-	return e.Warnings()
+	return c.Warnings()
 }

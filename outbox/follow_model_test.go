@@ -86,10 +86,10 @@ type witness struct {
 	heirs map[job.ID]job.ID
 }
 
-func (s *witness) Enqueue(ctx context.Context, es ...job.Envelope) ([]job.Receipt, error) {
-	rs, err := s.Sidecar.Enqueue(ctx, es...)
+func (s *witness) EnqueueChecked(ctx context.Context, cs ...job.Checked) ([]job.Receipt, error) {
+	rs, err := s.Sidecar.EnqueueChecked(ctx, cs...)
 	for i, r := range rs {
-		s.last[es[i].ID] = r.ID
+		s.last[cs[i].ID()] = r.ID
 		inherit(s.heirs, r)
 	}
 	return rs, err
@@ -237,9 +237,9 @@ func (m *outboxPlay) write() {
 
 // push stores a job that comes by no outbox, and may answer for rows.
 func (s *played) push() {
-	e, err := job.ParseChecked([]byte(`{"type":"order.confirm","args":[0],"options":` + s.play.options() + `}`))
+	c, err := job.ParseChecked([]byte(`{"type":"order.confirm","args":[0],"options":` + s.play.options() + `}`))
 	s.play.must(err)
-	rs, err := s.pod.Enqueue(context.Background(), e)
+	rs, err := s.pod.EnqueueChecked(context.Background(), c)
 	if err != nil && job.KindOf(err) != job.Duplicate {
 		s.play.must(err)
 	}

@@ -403,11 +403,11 @@ func answered(t *testing.T, w *world, options string) {
 
 func envelope(t *testing.T, options string) job.Envelope {
 	t.Helper()
-	e, err := job.ParseChecked([]byte(`{"type":"order.confirm","args":[0],"options":` + options + `}`))
+	c, err := job.ParseChecked([]byte(`{"type":"order.confirm","args":[0],"options":` + options + `}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return e
+	return c.Envelope()
 }
 
 // TestARowAnEndedJobAnswersFor goes at once; not so the rows of a job that a later

@@ -19,28 +19,32 @@ import (
 const childEnv = "OUTBOX_TEST_CHILD"
 
 // durable is a job server on disk: an id once, and how often it came.
-type durable struct{ db *sql.DB }
+type durable struct {
+	job.Enqueuer
+	db *sql.DB
+}
 
 func openDurable(path string) (durable, error) {
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_txlock=immediate")
 	if err == nil {
 		_, err = db.Exec(`CREATE TABLE IF NOT EXISTS jobs (id TEXT PRIMARY KEY, args TEXT, came INTEGER)`)
 	}
-	return durable{db}, err
+	return durable{db: db}, err
 }
 
-func (d durable) Enqueue(ctx context.Context, es ...job.Envelope) ([]job.Receipt, error) {
+func (d durable) EnqueueChecked(ctx context.Context, cs ...job.Checked) ([]job.Receipt, error) {
 	tx, err := d.db.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer tx.Rollback()
-	for _, e := range es {
+	for _, c := range cs {
+		e := c.Envelope()
 		if _, err := tx.Exec(`INSERT INTO jobs VALUES (?, ?, 1) ON CONFLICT (id) DO UPDATE SET came = came + 1`, e.ID, string(e.Args)); err != nil {
 			return nil, err
 		}
 	}
-	return make([]job.Receipt, len(es)), tx.Commit()
+	return make([]job.Receipt, len(cs)), tx.Commit()
 }
 
 // child relays until its third batch is stored and not yet marked, says so, and hangs.

@@ -38,8 +38,11 @@ func (o *Outbox) Add(ctx context.Context, tx Execer, es ...job.Envelope) ([]job.
 	rows := make([]row, len(es))
 	ids := make([]job.ID, len(es))
 	for i, e := range es {
-		var err error
-		if rows[i], err = newRow(e); err != nil {
+		c, err := e.Check()
+		if err == nil {
+			rows[i], err = newRow(c)
+		}
+		if err != nil {
 			return nil, naming(i, len(es), err)
 		}
 		ids[i] = job.ID(rows[i].jobID)
@@ -53,20 +56,18 @@ func (o *Outbox) Add(ctx context.Context, tx Execer, es ...job.Envelope) ([]job.
 	return ids, nil
 }
 
-// newRow is the row that the relay will read back as e. It is read back here
+// newRow is the row that the relay will read back as c. It is read back here
 // already, so that what would be parked later is refused now.
-func newRow(e job.Envelope) (row, error) {
-	if err := e.Validate(); err != nil {
-		return row{}, err
-	}
-	if e.ID == "" {
+func newRow(c job.Checked) (row, error) {
+	if c.ID() == "" {
 		id, err := uuid.NewV7()
 		if err != nil {
 			return row{}, job.Errorf(job.Internal, "make a job id: %w", err)
 		}
-		e.ID = job.ID(id.String())
+		c.SetID(job.ID(id.String()))
 	}
-	r := row{jobID: string(e.ID), typ: e.Type, args: e.Args, options: e.AppendOptions(nil)}
+	e := c.Envelope()
+	r := row{jobID: string(e.ID), typ: e.Type, args: e.Args, options: c.AppendOptions(nil)}
 	_, err := r.envelope("")
 	return r, err
 }

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
 
 	"github.com/google/uuid"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -36,22 +36,18 @@ func (r row) size() int { return len(r.jobID) + len(r.typ) + len(r.args) + len(r
 
 // envelope reads the row as a job; of is the identity of its outbox. The error
 // is why this row can never be a job.
-func (r row) envelope(of string) (job.Envelope, error) {
+func (r row) envelope(of string) (job.Checked, error) {
 	if err := r.check(); err != nil {
-		return job.Envelope{}, err
+		return job.Checked{}, err
 	}
-	b := make([]byte, 0, r.size()+96)
-	b = job.AppendString(append(b, `{"id":`...), string(r.job(of)))
-	b = job.AppendString(append(b, `,"type":`...), r.typ)
-	b = append(append(b, `,"args":`...), r.args...)
-	if options := bytes.TrimSpace(r.options); len(options) > 0 {
-		if flat(options) {
-			b = append(append(b, ','), options[1:len(options)-1]...)
-		} else {
-			b = append(append(b, `,"options":`...), options...)
-		}
+	b := rawjson.Object(make([]byte, 0, r.size()+96))
+	b.Str("id", string(r.job(of))).Str("type", r.typ).Raw("args", r.args)
+	if options := bytes.TrimSpace(r.options); flat(options) {
+		b.Splice(options)
+	} else if len(options) > 0 {
+		b.Raw("options", options)
 	}
-	return job.ParseChecked(append(b, '}'))
+	return job.ParseChecked(b.Close())
 }
 
 // check makes sure of each column alone: only a whole JSON value may be
@@ -81,15 +77,7 @@ func (r row) check() error {
 // flat reports whether options are members of the envelope itself: the envelope
 // of ojs-core.md §5 says so by its specversion.
 func flat(options []byte) bool {
-	if options[0] != '{' {
-		return false
-	}
-	found := false
-	_ = job.Members(options, func(name string, _ json.RawMessage) error { // a name that comes twice is found again by the parser
-		found = found || name == "specversion"
-		return nil
-	})
-	return found
+	return rawjson.Has(options, "specversion")
 }
 
 // deriveID is the id of the job of a row without one: the row's time, then 74

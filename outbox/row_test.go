@@ -47,7 +47,11 @@ func TestARowReadsBackAsItsEnvelope(t *testing.T) {
 		if string(e.Extra) == `{"timeout":7}` && e.Timeout == 0 {
 			e.Timeout = 7 * time.Second // as the parser would have read it
 		}
-		r, err := newRow(e)
+		want, err := e.Check()
+		if err != nil {
+			t.Fatalf("%+v: %v", e, err)
+		}
+		r, err := newRow(want)
 		if err != nil {
 			t.Fatalf("%+v: %v", e, err)
 		}
@@ -55,12 +59,9 @@ func TestARowReadsBackAsItsEnvelope(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", r.options, err)
 		}
-		e.ID = job.ID(r.jobID)
-		if err := e.Validate(); err != nil {
-			t.Fatal(err)
-		}
-		if !reflect.DeepEqual(e, got) {
-			t.Fatalf("row %s\n got %+v\nwant %+v", r.options, got, e)
+		want.SetID(job.ID(r.jobID))
+		if !reflect.DeepEqual(want, got) {
+			t.Fatalf("row %s\n got %+v\nwant %+v", r.options, got, want)
 		}
 	})
 }
@@ -75,18 +76,19 @@ func TestWhatCameInGoesOut(t *testing.T) {
 		`{"specversion":"1.0","type":"a","args":[],"retry":{"initial_interval":"1s"},"timeout":5}`,
 		`{"type":"a","args":[],"options":{"max_attempts":9,"delay":2.5,"ttl_ms":7000}}`,
 	} {
-		e, err := job.ParseEnvelope([]byte(body))
+		c, err := job.ParseEnvelope([]byte(body))
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := newRow(e)
+		r, err := newRow(c)
 		if err != nil {
 			t.Fatalf("%s: %v", body, err)
 		}
-		got, err := r.envelope("")
+		back, err := r.envelope("")
 		if err != nil {
 			t.Fatalf("%s: %v", r.options, err)
 		}
+		e, got := c.Envelope(), back.Envelope()
 		e.ID, got.Extra, e.Extra = got.ID, sorted(t, got.Extra), sorted(t, e.Extra)
 		if !reflect.DeepEqual(e, got) {
 			t.Errorf("%s as %s\n got %+v\nwant %+v", body, r.options, got, e)
@@ -108,7 +110,11 @@ func sorted(t *testing.T, obj []byte) []byte {
 
 func TestAnEnvelopeWithoutOptionsHasNone(t *testing.T) {
 	e := job.Envelope{Type: "a", Args: json.RawMessage(`[]`), Queue: "default"}
-	if got := string(e.AppendOptions(nil)); got != `{}` {
+	c, err := e.Check()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(c.AppendOptions(nil)); got != `{}` {
 		t.Errorf("got %s, want {}", got)
 	}
 }

@@ -17,7 +17,13 @@ import (
 // letter is a row that is a job.
 type letter struct {
 	row row
-	job job.Envelope
+	job job.Checked
+}
+
+// asks reports whether a letter asks for what its job was asked for.
+func (l letter) asks(j *job.Job) bool {
+	e := l.job.Envelope()
+	return e.SameOptions(j)
 }
 
 // send hands one batch over and notes the fate of its rows. When it returns an
@@ -35,12 +41,12 @@ func (r *Relay) send(ctx context.Context) error {
 	}
 	letters := make([]letter, 0, len(rows))
 	for _, row := range rows {
-		e, err := row.envelope(r.of)
+		c, err := row.envelope(r.of)
 		if err != nil {
 			r.park(row, err)
 			continue
 		}
-		letters = append(letters, letter{row, e})
+		letters = append(letters, letter{row, c})
 	}
 	err = r.push(ctx, letters)
 	if !r.shared() {
@@ -160,9 +166,9 @@ func (r *Relay) alone(err error, named bool, n int) func(row, error) {
 // time: a relay that waits for it lives, and its rows are not for others.
 // What panics there is the failure of this call and not the end of the relay.
 func (r *Relay) enqueue(ctx context.Context, letters []letter) (receipts []job.Receipt, err error) {
-	es := make([]job.Envelope, len(letters))
+	cs := make([]job.Checked, len(letters))
 	for i, l := range letters {
-		es[i] = l.job
+		cs[i] = l.job
 	}
 	defer r.stayAlive(ctx)()
 	defer func() {
@@ -171,7 +177,7 @@ func (r *Relay) enqueue(ctx context.Context, letters []letter) (receipts []job.R
 			err = job.Errorf(job.Internal, "the job server panicked: %v", p)
 		}
 	}()
-	return r.to.Enqueue(ctx, es...)
+	return r.to.EnqueueChecked(ctx, cs...)
 }
 
 // hopeless are the kinds of errors that asking again cannot mend.
@@ -230,7 +236,7 @@ func (r *Relay) unchanged(letters []letter, receipts []job.Receipt) ([]letter, [
 	var theirs []job.Receipt
 	for i, l := range letters {
 		j := receipts[i].Job
-		if l.row.again && receipts[i].Existing && !receipts[i].Altered && j != nil && j.ID == l.job.ID && !l.job.SameOptions(j) {
+		if l.row.again && receipts[i].Existing && !receipts[i].Altered && j != nil && j.ID == l.job.ID() && !l.asks(j) {
 			r.park(l.row, job.Errorf(job.Duplicate, "job %s was made of this row before, with other options, and is not changed; set them back, or write a new row", j.ID))
 			continue
 		}
@@ -262,7 +268,7 @@ func (r *Relay) sent(ctx context.Context, letters []letter, receipts []job.Recei
 		r.settle(l.row, f)
 		r.warn(l)
 		r.count++
-		told = append(told, Relayed{Row: l.row.id, Job: l.job.ID, Written: time.UnixMilli(l.row.created), At: at, Existing: existing})
+		told = append(told, Relayed{Row: l.row.id, Job: l.job.ID(), Written: time.UnixMilli(l.row.created), At: at, Existing: existing})
 	}
 	return nil
 }
@@ -285,7 +291,7 @@ func (r *Relay) observe(told []Relayed) {
 // Seq of an event before the letter was sent.
 func (r *Relay) keep(ctx context.Context, l letter, j *job.Job, before int64, f *fate) error {
 	if j == nil { // who answers is not told
-		r.follows.watch(l.job.ID, l.row.id, before)
+		r.follows.watch(l.job.ID(), l.row.id, before)
 		return nil
 	}
 	j, err := r.heir(ctx, j)
@@ -296,7 +302,7 @@ func (r *Relay) keep(ctx context.Context, l letter, j *job.Job, before int64, f 
 		f.verb = done
 		return nil
 	}
-	if j.ID != l.job.ID {
+	if j.ID != l.job.ID() {
 		f.by = key(j.ID)
 	}
 	r.follows.watch(j.ID, l.row.id, max(j.Told, before))

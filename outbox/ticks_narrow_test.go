@@ -40,8 +40,8 @@ func TestTicksThatADatabaseInLatin1CannotKeep(t *testing.T) {
 			all := []job.Tick{tick("plain", minute(0), job.OverlapSkip)}
 			for name, text := range map[string]string{"euro": "€", "far": "😀𐀀\U0010ffff", "near": "ü\u007f\u0080\uffff", "escaped": `\u20ac\\u20ac\"é`} {
 				args, meta := tick(name, minute(0), job.OverlapSkip), tick(name+"-meta", minute(0), job.OverlapSkip)
-				args.Envelope.Args = json.RawMessage(`["` + text + `",{"` + text + `":"` + text + `"}]`)
-				meta.Envelope.Meta = json.RawMessage(`{"` + text + `":"` + text + `"}`)
+				asking(&args, func(e *job.Envelope) { e.Args = json.RawMessage(`["` + text + `",{"` + text + `":"` + text + `"}]`) })
+				asking(&meta, func(e *job.Envelope) { e.Meta = json.RawMessage(`{"` + text + `":"` + text + `"}`) })
 				all = append(all, args, meta)
 			}
 			ticks := outbox.NewTicks(w.relayDB, w.d)
@@ -52,9 +52,9 @@ func TestTicksThatADatabaseInLatin1CannotKeep(t *testing.T) {
 				t.Fatalf("%d jobs, want %d", got, len(all))
 			}
 			for _, a := range all {
-				j := w.server.jobs[a.Envelope.ID]
-				same(t, a.Name, j.Args, a.Envelope.Args)
-				same(t, a.Name, j.Meta, a.Envelope.Meta)
+				j, e := w.server.jobs[a.Envelope.ID()], a.Envelope.Envelope()
+				same(t, a.Name, j.Args, e.Args)
+				same(t, a.Name, j.Meta, e.Meta)
 			}
 		})
 	}

@@ -24,8 +24,23 @@ func tick(name string, at time.Time, overlap job.Overlap) job.Tick {
 	if err != nil {
 		panic(err)
 	}
-	return job.Tick{Name: name, At: at, Overlap: overlap, Envelope: job.Envelope{ID: job.ID(id.String()), Type: "report.make",
-		Args: json.RawMessage(`["` + name + `"]`), Queue: "reports", Meta: json.RawMessage(`{"cron_name":"` + name + `"}`)}}
+	return job.Tick{Name: name, At: at, Overlap: overlap, Envelope: checked(job.Envelope{ID: job.ID(id.String()), Type: "report.make",
+		Args: json.RawMessage(`["` + name + `"]`), Queue: "reports", Meta: json.RawMessage(`{"cron_name":"` + name + `"}`)})}
+}
+
+// asking makes the job of a tick ask for something else.
+func asking(t *job.Tick, change func(*job.Envelope)) {
+	e := t.Envelope.Envelope()
+	change(&e)
+	t.Envelope = checked(e)
+}
+
+func checked(e job.Envelope) job.Checked {
+	c, err := e.Check()
+	if err != nil {
+		panic(err)
+	}
+	return c
 }
 
 // minute is a full minute so many minutes ago.
@@ -76,7 +91,7 @@ func TestOneOfThreeServersMakesEachJob(t *testing.T) {
 					for i, c := range some {
 						if got[i] == "" {
 							key := c.Name + c.At.String()
-							made[key] = append(made[key], c.Envelope.ID)
+							made[key] = append(made[key], c.Envelope.ID())
 						} else if got[i] != job.SkippedElsewhere {
 							t.Errorf("%s: got %q", c.Name, got[i])
 						}
@@ -134,10 +149,10 @@ func TestOneScheduleAtManyTicks(t *testing.T) {
 func TestATicksRowIsWhatAddWrites(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		a := tick("nightly", minute(0), job.OverlapSkip)
-		a.Envelope.Delay, a.Envelope.Priority = 3*time.Second, 7
+		asking(&a, func(e *job.Envelope) { e.Delay, e.Priority = 3*time.Second, 7 })
 		fire(t, outbox.NewTicks(w.relayDB, w.d), nil, "", a)
-		twin := a.Envelope
-		twin.ID = tick("x", time.Time{}, "").Envelope.ID
+		twin := a.Envelope.Envelope()
+		twin.ID = tick("x", time.Time{}, "").Envelope.ID()
 		if _, err := outbox.New(w.d).Add(t.Context(), w.app, twin); err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +168,7 @@ func TestATicksRowIsWhatAddWrites(t *testing.T) {
 			if err := rows.Scan(&id, &typ, &args, &options, &status, &attempts, &next); err != nil {
 				t.Fatal(err)
 			}
-			id = strings.NewReplacer(string(a.Envelope.ID), "ID", string(twin.ID), "ID").Replace(id)
+			id = strings.NewReplacer(string(a.Envelope.ID()), "ID", string(twin.ID), "ID").Replace(id)
 			seen = append(seen, fmt.Sprint(id, typ, args, options, status, attempts, next))
 		}
 		if rows.Err() != nil || len(seen) != 2 || seen[0] != seen[1] || !strings.Contains(seen[0], `"cron_name":"nightly"`) {
@@ -183,19 +198,19 @@ func TestOverlap(t *testing.T) {
 			w.exec(`UPDATE ojs_outbox SET status = '` + status + `'`)
 			try(never, job.SkippedOverlap)
 		}
-		if w.rows() != 1 || w.text(`SELECT last_id FROM ojs_outbox_ticks WHERE job_id IS NULL AND name <> '' LIMIT 1`) != string(first.Envelope.ID) {
+		if w.rows() != 1 || w.text(`SELECT last_id FROM ojs_outbox_ticks WHERE job_id IS NULL AND name <> '' LIMIT 1`) != string(first.Envelope.ID()) {
 			t.Errorf("%d rows, want one", w.rows())
 		}
 		for _, status := range []string{"sent", "parked"} {
 			w.exec(`UPDATE ojs_outbox SET status = '` + status + `'`)
-			try(func(id job.ID) (bool, error) { return id == first.Envelope.ID, nil }, job.SkippedOverlap)
+			try(func(id job.ID) (bool, error) { return id == first.Envelope.ID(), nil }, job.SkippedOverlap)
 		}
 		w.exec(`DELETE FROM ojs_outbox`)
 		try(alive, job.SkippedOverlap)
 		second := try(nil, "")
 		try(never, job.SkippedOverlap)
 		w.exec(`UPDATE ojs_outbox SET status = 'sent'`)
-		third := try(func(id job.ID) (bool, error) { return id != second.Envelope.ID, nil }, "")
+		third := try(func(id job.ID) (bool, error) { return id != second.Envelope.ID(), nil }, "")
 		late := tick("hourly", third.At.Add(-30*time.Second), job.OverlapSkip)
 		fire(t, ticks, never, job.SkippedOverlap, late) // a tick before the newest job's
 		fire(t, ticks, never, "", tick("hourly", minute(0), job.OverlapAllow), tick("other", minute(0), job.OverlapSkip))
@@ -274,7 +289,7 @@ func TestTicksThatCannotBe(t *testing.T) {
 	w := newWorld(t)
 	ticks := outbox.NewTicks(w.relayDB, w.d)
 	bad, good := tick("bad", minute(0), job.OverlapSkip), tick("good", minute(0), job.OverlapSkip)
-	bad.Envelope.Type = "No Type"
+	bad.Envelope = checked(job.Envelope{Type: "report.make", Args: []byte(`[]`), Extra: []byte(`{"tags":"no array"}`)})
 	if got, err := ticks.Fire(t.Context(), []job.Tick{bad, good}, nil); err != nil || got[0] != job.SkippedRejected || got[1] != "" {
 		t.Errorf("got %q and %v", got, err)
 	}

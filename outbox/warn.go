@@ -11,9 +11,6 @@ const (
 // warn says which options of a row nobody reads: once an hour for each name, as
 // an app writes the same in every row.
 func (r *Relay) warn(l letter) {
-	if l.job.Extra == nil {
-		return
-	}
 	now := r.o.Now()
 	for _, w := range l.job.Warnings() {
 		if at, told := r.warnedOf[w.Field]; told && now.Sub(at) < warnAgain {
@@ -24,6 +21,6 @@ func (r *Relay) warn(l letter) {
 		}
 		r.warnedOf[w.Field] = now
 		r.o.Log.Warn("outbox: a row has an option that changes nothing; such rows are told once an hour",
-			"outbox", r.o.Name, "table", r.d.Table, "row", l.row.id, "job", string(l.job.ID), "warning", w.Message)
+			"outbox", r.o.Name, "table", r.d.Table, "row", l.row.id, "job", string(l.job.ID()), "warning", w.Message)
 	}
 }

@@ -152,6 +152,7 @@ func run(t testing.TB, r *outbox.Relay) (stop func()) {
 
 // server takes jobs as job.Enqueuer says: all or none, an id once.
 type server struct {
+	job.Enqueuer
 	mu      sync.Mutex
 	refuse  func(calls int, es []job.Envelope) error // asked first; may be nil
 	calls   int
@@ -163,7 +164,11 @@ type server struct {
 
 func newServer() *server { return &server{jobs: map[job.ID]job.Envelope{}} }
 
-func (s *server) Enqueue(_ context.Context, es ...job.Envelope) ([]job.Receipt, error) {
+func (s *server) EnqueueChecked(_ context.Context, cs ...job.Checked) ([]job.Receipt, error) {
+	es := make([]job.Envelope, len(cs))
+	for i, c := range cs {
+		es[i] = c.Envelope()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls++

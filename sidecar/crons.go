@@ -72,13 +72,13 @@ func (s *Sidecar) keepCron(ctx context.Context, name string, wish func(old *job.
 		return old, nil
 	}
 	var c *job.Cron
-	err = s.store.Update(ctx, func(tx job.Tx) error {
-		old, err := tx.Cron(name) // a tick may have come in between
+	err = s.update(ctx, func(t *turn) error {
+		old, err := t.Cron(name) // a tick may have come in between
 		if err != nil && job.KindOf(err) != job.NotFound {
 			return err
 		}
 		c = s.revise(old, want, spec, now)
-		return tx.PutCron(c)
+		return t.PutCron(c)
 	})
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (s *Sidecar) keepCron(ctx context.Context, name string, wish func(old *job.
 }
 
 // readCron checks a schedule and fills its defaults.
-func (s *Sidecar) readCron(c *job.CronSpec, now time.Time) (cronsched.Spec, job.Envelope, error) {
+func (s *Sidecar) readCron(c *job.CronSpec, now time.Time) (cronsched.Spec, job.Checked, error) {
 	env, err := c.Validate()
 	if err != nil {
 		return cronsched.Spec{}, env, err
@@ -147,11 +147,11 @@ func (s *Sidecar) revise(old *job.Cron, want job.CronSpec, spec cronsched.Spec, 
 func (s *Sidecar) DeleteCron(ctx context.Context, name string) (*job.Cron, error) {
 	var c *job.Cron
 	err := s.withCrons(ctx, func() error {
-		return s.store.Update(ctx, func(tx job.Tx) (err error) {
-			if c, err = tx.Cron(name); err != nil {
+		return s.update(ctx, func(t *turn) (err error) {
+			if c, err = t.Cron(name); err != nil {
 				return err
 			}
-			return tx.DeleteCron(name)
+			return t.DeleteCron(name)
 		})
 	})
 	if err != nil {
@@ -222,7 +222,7 @@ func (s *Sidecar) TriggerCron(ctx context.Context, name string) (*job.Job, error
 		return nil, err
 	}
 	now := s.now()
-	r := &run{env: c.Instance(env, s.o.NewID(), now, now)}
+	r := newRun(c, env, s.o.NewID(), now, now)
 	if err := s.allow(ctx, r); err != nil { // outside of the lock: it may take its time
 		return nil, err
 	}
@@ -232,26 +232,26 @@ func (s *Sidecar) TriggerCron(ctx context.Context, name string) (*job.Job, error
 		return nil, err
 	}
 	version := c.UpdatedAt
-	err = s.store.Update(ctx, func(tx job.Tx) error {
-		if c, err = tx.Cron(name); err != nil {
+	err = s.update(ctx, func(t *turn) error {
+		if c, err = t.Cron(name); err != nil {
 			return err
 		}
 		if !c.UpdatedAt.Equal(version) {
 			return job.Errorf(job.Conflict, "the schedule %s was changed while its job was made; trigger it again", name)
 		}
 		was := c.SeenAt
-		if err := s.launch(tx, c, r, now, tx.InsertJob); err != nil {
+		if err := s.launch(t, c, r, now, t.insert); err != nil {
 			return err
 		}
 		if r.met != nil {
 			return r.met
 		}
-		if err := tx.Tell(job.CronEvent(job.CronTriggered, name, now, job.CronRun{At: now, JobID: r.job.ID})); err != nil {
+		if err := t.Tell(job.CronEvent(job.CronTriggered, name, now, job.CronRun{At: now, JobID: r.job.ID})); err != nil {
 			return err
 		}
 		c.Note(job.CronRun{At: now, JobID: r.job.ID})
 		c.LastRunAt = now
-		return claimed(tx, c, was)
+		return claimed(t, c, was)
 	})
 	if err != nil {
 		return nil, err
@@ -274,8 +274,8 @@ func (s *Sidecar) loadCrons(ctx context.Context) error {
 		return err
 	}
 	var waiting []*job.Job
-	err = s.store.Update(ctx, func(tx job.Tx) (err error) {
-		waiting, err = tx.Due(job.Pending, job.Forever, math.MaxInt32)
+	err = s.update(ctx, func(t *turn) (err error) {
+		waiting, err = t.Due(job.Pending, job.Forever, math.MaxInt32)
 		return err
 	})
 	if err != nil {

@@ -26,7 +26,7 @@ type Ticks interface {
 var errStale = errors.New("it is not as it was when its tick was decided")
 
 // claimed saves what has become of a schedule, which claims its tick.
-func claimed(tx job.Tx, c *job.Cron, was time.Time) error {
+func claimed(tx job.WorkTx, c *job.Cron, was time.Time) error {
 	ok, err := tx.StepCron(c, was)
 	if err == nil && !ok {
 		return job.Errorf(job.Internal, "the schedule %s: %w", c.Name, errStale)
@@ -34,8 +34,8 @@ func claimed(tx job.Tx, c *job.Cron, was time.Time) error {
 	return err
 }
 
-// turn is the work of one schedule in a round.
-type turn struct {
+// firing is the work of one schedule in a round.
+type firing struct {
 	e *entry
 	cronsched.Decision
 	run    *run      // nil when nothing fires
@@ -53,24 +53,24 @@ func (s *Sidecar) withCrons(ctx context.Context, fn func() error) error {
 }
 
 // prepare decides what an entry has to do, outside of any transaction.
-func (s *Sidecar) prepare(ctx context.Context, e *entry, now time.Time) (turn, error) {
+func (s *Sidecar) prepare(ctx context.Context, e *entry, now time.Time) (firing, error) {
 	upto := now
 	if ago := now.Sub(e.until); ago >= 0 && ago <= sheer+late { // later it would be no catch-up of this outage
 		upto = e.until
 	}
-	t := turn{e: e, Decision: cronsched.Decide(e.cron, e.spec, e.anchor, upto)}
+	t := firing{e: e, Decision: cronsched.Decide(e.cron, e.spec, e.anchor, upto)}
 	if t.Fire.IsZero() {
 		return t, nil
 	}
 	if e.id == "" || !e.at.Equal(t.Fire) {
 		e.id, e.at = s.o.NewID(), t.Fire
 	}
-	t.run = &run{env: e.cron.Instance(e.env, e.id, t.Fire, now)}
+	t.run = newRun(e.cron, e.env, e.id, t.Fire, now)
 	return t, s.allow(ctx, t.run)
 }
 
 // agree asks the other servers of the app whose tick it is, where there are any.
-func (s *Sidecar) agree(ctx context.Context, turns []turn) error {
+func (s *Sidecar) agree(ctx context.Context, turns []firing) error {
 	if s.o.Ticks == nil {
 		return nil
 	}
@@ -103,7 +103,7 @@ func (s *Sidecar) agree(ctx context.Context, turns []turn) error {
 
 // settle stores the turns, as many in one transaction as its time allows. One
 // that cannot be stored must not hold up the others.
-func (s *Sidecar) settle(ctx context.Context, turns []turn, now time.Time) error {
+func (s *Sidecar) settle(ctx context.Context, turns []firing, now time.Time) error {
 	for len(turns) > 0 {
 		n, err := s.storeTurns(ctx, turns, now)
 		for some := n - 1; err != nil && job.KindOf(err) != job.Unavailable && n > 1; some = n / 2 {
@@ -143,10 +143,10 @@ func (s *Sidecar) reread(ctx context.Context, name string, now time.Time) error 
 
 // storeTurns stores the first of the turns in one transaction and says how many
 // they are, or would have been.
-func (s *Sidecar) storeTurns(ctx context.Context, turns []turn, now time.Time) (n int, err error) {
-	err = s.store.Update(ctx, func(tx job.Tx) error {
+func (s *Sidecar) storeTurns(ctx context.Context, turns []firing, now time.Time) (n int, err error) {
+	err = s.update(ctx, func(tx *turn) error {
 		began := time.Now()
-		b := batch{tx: tx}
+		b := batch{turn: tx}
 		for n = 0; n < len(turns) && (n == 0 || time.Since(began) < share); {
 			n++
 			if err := s.take(&b, &turns[n-1], now); err != nil {
@@ -163,7 +163,7 @@ func (s *Sidecar) storeTurns(ctx context.Context, turns []turn, now time.Time) (
 }
 
 // took takes over what has been stored.
-func (s *Sidecar) took(turns []turn) {
+func (s *Sidecar) took(turns []firing) {
 	for _, t := range turns {
 		t.e.became(t.stored)
 		if t.run != nil {
@@ -174,11 +174,11 @@ func (s *Sidecar) took(turns []turn) {
 
 // batch is a transaction whose new jobs are stored together.
 type batch struct {
-	tx   job.Tx
+	*turn
 	jobs []*job.Job
 }
 
-func (b *batch) insert(j *job.Job) error {
+func (b *batch) add(j *job.Job) error {
 	if b.jobs = append(b.jobs, j); len(b.jobs) < 128 {
 		return nil
 	}
@@ -186,7 +186,7 @@ func (b *batch) insert(j *job.Job) error {
 }
 
 func (b *batch) flush() error {
-	stored, err := b.tx.InsertJobs(b.jobs)
+	stored, err := b.insertAll(b.jobs)
 	if i := slices.Index(stored, false); i >= 0 {
 		err = doubled(b.jobs[i].ID)
 	}
@@ -195,8 +195,7 @@ func (b *batch) flush() error {
 }
 
 // take stores one turn: the job, what it tells, and the claim of its tick.
-func (s *Sidecar) take(b *batch, t *turn, now time.Time) error {
-	tx := b.tx
+func (s *Sidecar) take(b *batch, t *firing, now time.Time) error {
 	c := t.After.Clone() // as this may run more than once
 	if t.run != nil {
 		if err := s.result(b, c, t, now); err != nil {
@@ -204,19 +203,19 @@ func (s *Sidecar) take(b *batch, t *turn, now time.Time) error {
 		}
 	}
 	for _, e := range t.Told {
-		if err := tx.Tell(e); err != nil {
+		if err := b.Tell(e); err != nil {
 			return err
 		}
 	}
 	t.stored = c
-	return claimed(tx, c, t.Was)
+	return claimed(b, c, t.Was)
 }
 
 // result makes the job of a tick, or notes why there is none.
-func (s *Sidecar) result(b *batch, c *job.Cron, t *turn, now time.Time) error {
-	made := t.run.env.ID
+func (s *Sidecar) result(b *batch, c *job.Cron, t *firing, now time.Time) error {
+	made := t.run.env.ID()
 	if s.o.Ticks == nil || t.run.refused != nil {
-		if err := s.launch(b.tx, c, t.run, now, b.insert); err != nil {
+		if err := s.launch(b.turn, c, t.run, now, b.add); err != nil {
 			return err
 		}
 	} else if t.run.skipped == "" { // its job is in the outbox
@@ -233,5 +232,5 @@ func (s *Sidecar) result(b *batch, c *job.Cron, t *turn, now time.Time) error {
 	if r.Skipped == job.SkippedElsewhere {
 		return nil // that server tells
 	}
-	return b.tx.Tell(job.CronEvent(kind, c.Name, now, r))
+	return b.Tell(job.CronEvent(kind, c.Name, now, r))
 }

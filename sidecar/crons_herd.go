@@ -5,8 +5,6 @@ import (
 	"errors"
 	"slices"
 	"time"
-
-	"github.com/outrider-jobs/outrider/job"
 )
 
 const (
@@ -51,7 +49,7 @@ func (s *Sidecar) fire(ctx context.Context, now time.Time) (next time.Time, err 
 // prepared are schedules that are due, and what they have to do.
 type prepared struct {
 	due   []*entry
-	turns []turn
+	turns []firing
 	now   time.Time
 	err   error
 }
@@ -59,7 +57,7 @@ type prepared struct {
 // prepareHerd takes up to n schedules that are due and decides what they have to do.
 func (s *Sidecar) prepareHerd(ctx context.Context, now time.Time, n int) prepared {
 	h := prepared{due: s.crons.due(now, n), now: now}
-	h.turns = make([]turn, 0, len(h.due))
+	h.turns = make([]firing, 0, len(h.due))
 	for _, e := range h.due {
 		t, err := s.prepare(ctx, e, now)
 		if h.err = ctx.Err(); h.err != nil {
@@ -81,7 +79,7 @@ func (s *Sidecar) decided(ctx context.Context, h prepared) error {
 		return err
 	}
 	return s.withCrons(ctx, func() error {
-		turns := slices.DeleteFunc(h.turns, func(t turn) bool { return !s.crons.has(t.e) }) // it was changed meanwhile
+		turns := slices.DeleteFunc(h.turns, func(t firing) bool { return !s.crons.has(t.e) }) // it was changed meanwhile
 		return s.settle(ctx, turns, h.now)
 	})
 }
@@ -116,14 +114,14 @@ func (s *Sidecar) early(ctx context.Context, at time.Time) {
 	}
 	busy, patience := false, time.Now().Add(2*longest)
 	n := 0
-	alone := func(tx job.Tx) bool {
+	alone := func(tx *turn) bool {
 		busy = busy || !tx.Alone() || ctx.Err() != nil || time.Now().After(patience)
 		return !busy
 	}
 	err := s.withCrons(ctx, func() error {
-		h.turns = slices.DeleteFunc(h.turns, func(t turn) bool { return !s.crons.has(t.e) })
-		err := s.store.Update(ctx, func(tx job.Tx) error {
-			b := batch{tx: tx}
+		h.turns = slices.DeleteFunc(h.turns, func(t firing) bool { return !s.crons.has(t.e) })
+		err := s.update(ctx, func(tx *turn) error {
+			b := batch{turn: tx}
 			for n = 0; n < len(h.turns) && (n%16 != 0 || s.now().Before(at)); n++ {
 				if n%16 == 0 && !alone(tx) {
 					return errBusy

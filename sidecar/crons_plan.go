@@ -34,7 +34,7 @@ type timetable struct {
 // members, which belong to the timetable; a schedule that changes gets a new one.
 type entry struct {
 	spec   cronsched.Spec
-	env    job.Envelope
+	env    job.Checked
 	anchor time.Time
 
 	cron  *job.Cron // as it is stored
@@ -47,7 +47,7 @@ type entry struct {
 }
 
 // planned makes the entry of a schedule; nil if it does not fire.
-func planned(c *job.Cron, spec cronsched.Spec, env job.Envelope, anchor time.Time) *entry {
+func planned(c *job.Cron, spec cronsched.Spec, env job.Checked, anchor time.Time) *entry {
 	if !c.On() {
 		return nil
 	}

@@ -34,11 +34,11 @@ func (f *flakyTicks) Fire(_ context.Context, ticks []job.Tick, live func(job.ID)
 		case was == "" && f.n.Add(1)%7 == 0:
 			f.made[key], skipped[i] = "elsewhere", job.SkippedElsewhere
 		case was == "":
-			f.made[key] = t.Envelope.ID
-		case was != t.Envelope.ID:
+			f.made[key] = t.Envelope.ID()
+		case was != t.Envelope.ID():
 			skipped[i] = job.SkippedElsewhere
 		}
-		if _, err := live(t.Envelope.ID); err != nil {
+		if _, err := live(t.Envelope.ID()); err != nil {
 			return nil, err
 		}
 	}

@@ -9,27 +9,28 @@ import (
 
 // run is a job on its way from a schedule into the store.
 type run struct {
-	env     job.Envelope
+	env     job.Checked
 	refused error // by a middleware, or a rule of jobs
 
 	job     *job.Job
-	waits   job.ID     // the job whose end it waits for
-	stopped *job.Job   // the one before, cancelled to make room
-	changed []*job.Job // by its keys
-	met     error      // why there is no job
-	skipped string     // the same as a reason of CronSkipped
+	waits   job.ID // the job whose end it waits for
+	met     error  // why there is no job
+	skipped string // the same as a reason of CronSkipped
 }
 
-// allow asks the rules and the middleware about a run. Only what says that
+// newRun is a run of a schedule, of which template is checked; see [job.Cron.Instance].
+func newRun(c *job.Cron, template job.Checked, id job.ID, at, now time.Time) *run {
+	env, err := c.Instance(template, id, at, now)
+	return &run{env: env, refused: err}
+}
+
+// allow asks the middleware about a run. Only what says that
 // nobody can tell now is an error; a refusal is noted.
 func (s *Sidecar) allow(ctx context.Context, r *run) error {
-	if r.env.Unique != nil || r.env.Deduplication != nil {
-		r.refused = r.env.Validate()
-	}
 	if r.refused == nil {
-		es := []job.Envelope{r.env}
-		r.refused = s.admit(ctx, es)
-		r.env = es[0]
+		cs := []job.Checked{r.env}
+		_, r.refused = s.admit(ctx, cs)
+		r.env = cs[0]
 	}
 	if job.KindOf(r.refused) == job.Unavailable {
 		return r.refused
@@ -39,8 +40,8 @@ func (s *Sidecar) allow(ctx context.Context, r *run) error {
 
 // launch makes the job of a run in a transaction, if the overlap policy and the
 // keys let it, and notes it in c. insert stores a job without a key.
-func (s *Sidecar) launch(tx job.Tx, c *job.Cron, r *run, now time.Time, insert func(*job.Job) error) error {
-	r.job, r.stopped, r.changed, r.met, r.skipped, r.waits = nil, nil, nil, r.refused, "", ""
+func (s *Sidecar) launch(tx *turn, c *job.Cron, r *run, now time.Time, insert func(*job.Job) error) error {
+	r.job, r.met, r.skipped, r.waits = nil, r.refused, "", ""
 	if r.met != nil {
 		r.skipped = job.SkippedRejected
 		return nil
@@ -57,14 +58,13 @@ func (s *Sidecar) launch(tx job.Tx, c *job.Cron, r *run, now time.Time, insert f
 			}
 		}
 	}
-	j := &job.Job{Envelope: env}
-	if err := j.Push(now); err != nil {
+	j, err := env.Push(now)
+	if err != nil {
 		return err
 	}
 	var receipt job.Receipt
-	var err error
 	if j.Keyed() {
-		receipt, err = s.insertKeyed(tx, j, now, taken, &r.changed)
+		receipt, err = s.insertKeyed(tx, j, now, taken)
 	} else {
 		receipt.Job, err = j, insert(j)
 	}
@@ -85,21 +85,20 @@ func (s *Sidecar) launch(tx job.Tx, c *job.Cron, r *run, now time.Time, insert f
 }
 
 // taken is known for ids that were made a moment ago.
-func taken(_ job.Tx, e job.Envelope) (*job.Job, error) { return nil, doubled(e.ID) }
+func taken(_ job.JobReader, e job.Envelope) (*job.Job, error) { return nil, doubled(e.ID) }
 
 func doubled(id job.ID) error {
 	return job.Errorf(job.Internal, "job %s exists already, and its id was made a moment ago", id)
 }
 
 // overlap is what the policy says while the job before has not ended.
-func (s *Sidecar) overlap(tx job.Tx, c *job.Cron, r *run, env *job.Envelope, previous *job.Job, now time.Time) error {
+func (s *Sidecar) overlap(tx *turn, c *job.Cron, r *run, env *job.Checked, previous *job.Job, now time.Time) error {
 	switch c.Overlap {
 	case job.OverlapCancel:
 		if err := previous.Cancel(now, "cron", "the next run of "+c.Name+" is due"); err != nil {
 			return err
 		}
-		r.stopped = previous
-		return tx.UpdateJob(previous)
+		return tx.save(previous)
 	case job.OverlapEnqueue:
 		env.After(previous.ID, now)
 		r.waits = previous.ID
@@ -119,13 +118,6 @@ func (s *Sidecar) launched(r *run) {
 		s.crons.end(r.waits) // it may have ended since; the next round looks
 		s.ticker.wake(0, s.now())
 	}
-	s.announce(r.changed...)
-	if r.stopped != nil {
-		s.announce(r.stopped)
-	}
-	if r.job != nil {
-		s.announce(r.job)
-	}
 }
 
 // release lets the runs go whose turn has come because a job has ended.
@@ -134,10 +126,9 @@ func (s *Sidecar) release(ctx context.Context, now time.Time) error {
 	if len(runs) == 0 {
 		return nil
 	}
-	var free []*job.Job
 	var still map[job.ID]job.ID
-	err := s.store.Update(ctx, func(tx job.Tx) error {
-		free, still = nil, map[job.ID]job.ID{}
+	err := s.update(ctx, func(tx *turn) error {
+		still = map[job.ID]job.ID{}
 		for _, id := range runs {
 			j, err := tx.Job(id)
 			if job.KindOf(err) == job.NotFound || err == nil && j.WaitsFor() == "" {
@@ -153,7 +144,7 @@ func (s *Sidecar) release(ctx context.Context, now time.Time) error {
 			if other != "" {
 				if still[id] = other; other != j.WaitsFor() { // the one in between may be removed before it ends
 					j.After(other, j.CreatedAt)
-					if err := tx.RewriteJob(j); err != nil {
+					if err := tx.rewrite(j); err != nil {
 						return err
 					}
 				}
@@ -162,10 +153,9 @@ func (s *Sidecar) release(ctx context.Context, now time.Time) error {
 			if err := j.Activate(now); err != nil {
 				return err
 			}
-			if err := tx.UpdateJob(j); err != nil {
+			if err := tx.save(j); err != nil {
 				return err
 			}
-			free = append(free, j)
 		}
 		return nil
 	})
@@ -176,7 +166,6 @@ func (s *Sidecar) release(ctx context.Context, now time.Time) error {
 	for run, other := range still {
 		s.crons.wait(run, other)
 	}
-	s.announce(free...)
 	return s.ended(ctx, still)
 }
 
@@ -202,7 +191,7 @@ func (s *Sidecar) ended(ctx context.Context, still map[job.ID]job.ID) error {
 
 // blocker is the job that a run still has to wait for, empty for none: the one
 // before it, or if that was stopped before it ever began, the one before that.
-func blocker(tx job.Tx, run *job.Job) (job.ID, error) {
+func blocker(tx job.JobReader, run *job.Job) (job.ID, error) {
 	for id := run.WaitsFor(); id != ""; {
 		j, err := tx.Job(id)
 		if job.KindOf(err) == job.NotFound {

@@ -32,7 +32,7 @@ func (s *Sidecar) ReviveDead(ctx context.Context, f job.Filter) (int64, error) {
 	if f.Until.IsZero() || end.Before(f.Until) {
 		f.Until = end
 	}
-	return s.exhume(ctx, f, func(tx job.Tx, j *job.Job) (bool, error) {
+	return s.exhume(ctx, f, func(t *turn, j *job.Job) (bool, error) {
 		now := s.now()
 		if j.Expired(now) {
 			return false, nil
@@ -40,7 +40,7 @@ func (s *Sidecar) ReviveDead(ctx context.Context, f job.Filter) (int64, error) {
 		if err := j.Revive(now); err != nil {
 			return false, err
 		}
-		return true, tx.UpdateJob(j)
+		return true, t.save(j)
 	})
 }
 
@@ -51,7 +51,7 @@ func (s *Sidecar) PurgeDead(ctx context.Context, before time.Time) (int64, error
 		e.Details = map[string]any{"field": "older_than"}
 		return 0, e
 	}
-	return s.exhume(ctx, job.Filter{Until: before}, func(tx job.Tx, j *job.Job) (bool, error) { return true, tx.DeleteJob(j.ID) })
+	return s.exhume(ctx, job.Filter{Until: before}, func(t *turn, j *job.Job) (bool, error) { return true, t.remove(j.ID) })
 }
 
 // fewLarge is how many jobs are taken in one transaction where each may be as large
@@ -73,25 +73,24 @@ func paced(last []*job.Job) int {
 // exhume does something to every dead letter that f lets through, the oldest
 // first, which takes it out of the dead letters, unless do says that it stays. A
 // Limit of 0 is none.
-func (s *Sidecar) exhume(ctx context.Context, f job.Filter, do func(job.Tx, *job.Job) (bool, error)) (done int64, err error) {
+func (s *Sidecar) exhume(ctx context.Context, f job.Filter, do func(*turn, *job.Job) (bool, error)) (done int64, err error) {
 	pace := fewLarge
 	for stayed := 0; ; {
 		n := pace
 		if f.Limit > 0 {
 			n = int(min(int64(n), int64(f.Limit)-done))
 		}
-		var taken []*job.Job
 		var r ration
-		found, stay := 0, 0
-		err := s.store.Update(ctx, func(tx job.Tx) error {
-			taken, stay = nil, 0
-			dead, err := tx.Dead(f, n+stayed) // those that stay are met again
+		found, taken, stay := 0, 0, 0
+		err := s.update(ctx, func(t *turn) error {
+			taken, stay = 0, 0
+			dead, err := t.Dead(f, n+stayed) // those that stay are met again
 			found, r = len(dead), newRation()
 			pace = paced(dead)
-			for i := 0; i < found && len(taken) < n && err == nil && (i < stayed || !r.over()); i++ {
+			for i := 0; i < found && taken < n && err == nil && (i < stayed || !r.over()); i++ {
 				var gone bool
-				if gone, err = do(tx, dead[i]); gone {
-					taken = append(taken, dead[i])
+				if gone, err = do(t, dead[i]); gone {
+					taken++
 				} else {
 					stay++
 				}
@@ -101,8 +100,7 @@ func (s *Sidecar) exhume(ctx context.Context, f job.Filter, do func(job.Tx, *job
 		if err != nil {
 			return done, err
 		}
-		s.announce(taken...)
-		if done += int64(len(taken)); !r.full && found < n+stayed || done == int64(f.Limit) {
+		if done += int64(taken); !r.full && found < n+stayed || done == int64(f.Limit) {
 			return done, nil
 		}
 		stayed = stay
@@ -111,15 +109,15 @@ func (s *Sidecar) exhume(ctx context.Context, f job.Filter, do func(job.Tx, *job
 
 // DeleteDead removes a dead letter; see [job.Operator].
 func (s *Sidecar) DeleteDead(ctx context.Context, id job.ID) error {
-	return s.store.Update(ctx, func(tx job.Tx) error {
-		j, err := tx.Job(id)
+	return s.update(ctx, func(t *turn) error {
+		j, err := t.Job(id)
 		if err != nil {
 			return err
 		}
 		if err := j.Buried(); err != nil {
 			return err
 		}
-		return tx.DeleteJob(id)
+		return t.remove(id)
 	})
 }
 

@@ -57,12 +57,12 @@ func (s *Sidecar) direct(ctx context.Context, wish string, ids ...string) (all [
 	now := s.now()
 	for len(ids) > 0 {
 		var told []job.WorkerInfo
-		var turn uint64
+		var version uint64
 		n := 0
-		err := s.store.Update(ctx, func(tx job.Tx) error {
-			told, n, turn = nil, 0, s.roster.turn()
+		err := s.update(ctx, func(t *turn) error {
+			told, n, version = nil, 0, s.roster.next()
 			for r := newRation(); n < len(ids) && !r.over(); n++ {
-				w, err := s.directOne(tx, ids[n], wish, now)
+				w, err := s.directOne(t, ids[n], wish, now)
 				if err == nil {
 					told = append(told, w)
 				} else if job.KindOf(err) != job.NotFound {
@@ -74,7 +74,7 @@ func (s *Sidecar) direct(ctx context.Context, wish string, ids ...string) (all [
 		if err != nil {
 			return nil, err
 		}
-		s.roster.set(turn, told...)
+		s.roster.set(version, told...)
 		all, ids = append(all, told...), ids[n:]
 	}
 	for i := range all {
@@ -83,8 +83,8 @@ func (s *Sidecar) direct(ctx context.Context, wish string, ids ...string) (all [
 	return all, nil
 }
 
-func (s *Sidecar) directOne(tx job.Tx, id, wish string, now time.Time) (job.WorkerInfo, error) {
-	before, err := tx.Worker(id)
+func (s *Sidecar) directOne(t *turn, id, wish string, now time.Time) (job.WorkerInfo, error) {
+	before, err := t.Worker(id)
 	if err != nil {
 		return before, err
 	}
@@ -92,8 +92,8 @@ func (s *Sidecar) directOne(tx job.Tx, id, wish string, now time.Time) (job.Work
 	if err := w.Direct(wish); err != nil {
 		return w, err
 	}
-	if err := s.tellQuiet(tx, before, w, now); err != nil {
+	if err := s.tellQuiet(t, before, w, now); err != nil {
 		return w, err
 	}
-	return w, tx.PutWorker(w)
+	return w, t.PutWorker(w)
 }

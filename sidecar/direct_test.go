@@ -45,7 +45,7 @@ func TestTheRosterKeepsTheLastWord(t *testing.T) {
 	w := newWorld(t, Retention{})
 	w.push(nil)
 	w.beat("w")
-	beat := w.roster.turn() // stored, and not yet in the roster
+	beat := w.roster.next() // stored, and not yet in the roster
 	if _, err := w.Direct(t.Context(), "w", job.Quiet); err != nil {
 		t.Fatal(err)
 	}

@@ -195,29 +195,26 @@ func (s *Sidecar) round(ctx context.Context, c *clock, duties []duty) {
 // sweep changes what is due in the given states, a slice of it, in one
 // transaction, and says when there is more to do.
 func (s *Sidecar) sweep(ctx context.Context, upto time.Time, verb func(*job.Job) error, states ...job.State) (next time.Time, err error) {
-	var changed []*job.Job
-	err = s.store.Update(ctx, func(tx job.Tx) error {
-		changed, next = nil, time.Time{}
+	err = s.update(ctx, func(t *turn) error {
+		next = time.Time{}
 		r := newRation()
 		for _, st := range states {
-			due, err := tx.Due(st, upto, slice)
+			due, err := t.Due(st, upto, slice)
 			if err != nil {
 				return err
 			}
-			for i, j := range due {
+			for _, j := range due {
 				if r.over() {
-					due = due[:i] // the others are due still
-					break
+					break // the others are due still
 				}
 				if err := verb(j); err != nil {
 					return err
 				}
-				if err := tx.UpdateJob(j); err != nil {
+				if err := t.save(j); err != nil {
 					return err
 				}
 			}
-			changed = append(changed, due...)
-			at, err := tx.NextDue(st)
+			at, err := t.NextDue(st)
 			if err != nil {
 				return err
 			}
@@ -228,8 +225,6 @@ func (s *Sidecar) sweep(ctx context.Context, upto time.Time, verb func(*job.Job)
 	if err != nil {
 		return time.Time{}, err
 	}
-	s.announce(changed...)
-	s.tellFinal(changed...)
 	return next, nil
 }
 

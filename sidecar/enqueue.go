@@ -12,28 +12,52 @@ import (
 
 // Enqueue stores all envelopes or none; see [job.Enqueuer]. At most 10,000 at once.
 func (s *Sidecar) Enqueue(ctx context.Context, es ...job.Envelope) ([]job.Receipt, error) {
-	return s.enqueue(ctx, es, func(tx job.Tx, e job.Envelope) (*job.Job, error) {
-		old, err := tx.Job(e.ID)
-		if err != nil {
-			return nil, err
+	if err := tooMany(len(es)); err != nil {
+		return nil, err
+	}
+	cs := make([]job.Checked, len(es))
+	for i, e := range es {
+		var err error
+		if cs[i], err = e.Check(); err != nil {
+			return nil, at(err, i, len(es))
 		}
-		if e.SameAs(old) {
-			return old, nil
-		}
-		return nil, describe(old, "job %s exists already with another type or other args; choose another id", e.ID)
-	})
+	}
+	return s.enqueue(ctx, cs, sameContent)
 }
 
-// EnqueueNew is Enqueue for callers to whom an ID that is stored already is a
+// EnqueueChecked is Enqueue for envelopes that are checked; see [job.Enqueuer].
+func (s *Sidecar) EnqueueChecked(ctx context.Context, cs ...job.Checked) ([]job.Receipt, error) {
+	return s.enqueue(ctx, slices.Clone(cs), sameContent)
+}
+
+// EnqueueNew is EnqueueChecked for callers to whom an ID that is stored already is a
 // Duplicate whatever its content, as on the wire (contract §2.2). Nothing is stored then.
-func (s *Sidecar) EnqueueNew(ctx context.Context, es ...job.Envelope) ([]job.Receipt, error) {
-	return s.enqueue(ctx, es, func(tx job.Tx, e job.Envelope) (*job.Job, error) {
-		old, err := tx.Job(e.ID)
-		if err != nil {
-			return nil, err
-		}
-		return nil, describe(old, "job %s exists already", e.ID)
-	})
+func (s *Sidecar) EnqueueNew(ctx context.Context, cs ...job.Checked) ([]job.Receipt, error) {
+	return s.enqueue(ctx, slices.Clone(cs), nothingStored)
+}
+
+// known decides about an ID that is taken: the job that answers, or an error.
+type known func(tx job.JobReader, e job.Envelope) (*job.Job, error)
+
+// sameContent lets a job answer that has the same type and args.
+func sameContent(tx job.JobReader, e job.Envelope) (*job.Job, error) {
+	old, err := tx.Job(e.ID)
+	if err != nil {
+		return nil, err
+	}
+	if e.SameAs(old) {
+		return old, nil
+	}
+	return nil, describe(old, "job %s exists already with another type or other args; choose another id", e.ID)
+}
+
+// nothingStored lets no job answer.
+func nothingStored(tx job.JobReader, e job.Envelope) (*job.Job, error) {
+	old, err := tx.Job(e.ID)
+	if err != nil {
+		return nil, err
+	}
+	return nil, describe(old, "job %s exists already", e.ID)
 }
 
 // describe says which job a Duplicate met.
@@ -43,108 +67,96 @@ func describe(old *job.Job, format string, args ...any) error {
 	return e
 }
 
-// enqueue validates, asks the middleware, stores and announces. exists decides about an ID that is taken.
-func (s *Sidecar) enqueue(ctx context.Context, es []job.Envelope, exists known) ([]job.Receipt, error) {
-	if len(es) > job.MaxBatch {
-		e := job.Errorf(job.TooLarge, "%d jobs in one call, at most %d are taken", len(es), job.MaxBatch)
-		e.Details = map[string]any{"size": len(es), "max_batch_size": job.MaxBatch}
-		return nil, e
+// tooMany is the error for a call with more than MaxBatch jobs, nil for fewer.
+func tooMany(n int) error {
+	if n <= job.MaxBatch {
+		return nil
 	}
-	es = append([]job.Envelope(nil), es...)
+	e := job.Errorf(job.TooLarge, "%d jobs in one call, at most %d are taken", n, job.MaxBatch)
+	e.Details = map[string]any{"size": n, "max_batch_size": job.MaxBatch}
+	return e
+}
+
+// enqueue asks the middleware, stores and announces. exists decides about an ID
+// that is taken. It keeps es, and changes it.
+func (s *Sidecar) enqueue(ctx context.Context, es []job.Checked, exists known) ([]job.Receipt, error) {
+	if err := tooMany(len(es)); err != nil {
+		return nil, err
+	}
 	for i := range es {
-		if err := es[i].Validate(); err != nil {
-			return nil, at(err, i, len(es))
-		}
-		if es[i].ID == "" {
-			es[i].ID = s.o.NewID()
+		if es[i].ID() == "" {
+			es[i].SetID(s.o.NewID())
 		}
 	}
-	asked := es
-	if len(s.o.Middleware.Links()) > 0 {
-		asked = slices.Clone(es)
-	}
-	if err := s.admit(ctx, es); err != nil {
+	altered, err := s.admit(ctx, es)
+	if err != nil {
 		return nil, err
 	}
 	now := s.now()
 	receipts := make([]job.Receipt, len(es))
-	var changed []*job.Job
-	err := s.store.Update(ctx, func(tx job.Tx) error {
-		changed = changed[:0]
+	var stored []change
+	err = s.update(ctx, func(t *turn) error {
 		for i := 0; i < len(es); {
-			js, err := push(es[i:], now)
+			js, err := jobsOf(es[i:], now)
 			if err != nil {
 				return at(err, i+len(js), len(es))
 			}
 			if !js[0].Keyed() {
-				n, err := insert(tx, js, exists, receipts[i:])
+				n, err := t.push(js, exists, receipts[i:])
 				if i += n; err != nil {
 					return at(err, i, len(es))
 				}
 				continue
 			}
-			if receipts[i], err = s.insertKeyed(tx, js[0], now, exists, &changed); err != nil {
+			if receipts[i], err = s.insertKeyed(t, js[0], now, exists); err != nil {
 				return at(err, i, len(es))
 			}
 			i++
 		}
+		stored = t.changes
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.answer(receipts, changed)
+	s.answer(receipts, stored)
 	for i := range es {
-		if es[i].Extra != nil {
-			receipts[i].Warnings = es[i].Warnings()
-		}
-		receipts[i].Altered = &asked[0] != &es[0] && !asked[i].Same(&es[i])
+		receipts[i].Warnings = es[i].Warnings()
+		receipts[i].Altered = altered != nil && altered[i]
 	}
 	return receipts, nil
 }
 
-// answer gives each receipt its job as it was committed: changed are those that
-// were stored already, or by an earlier envelope, as each change left them. Only
-// what is new can be waited for.
-func (s *Sidecar) answer(receipts []job.Receipt, changed []*job.Job) {
+// answer gives each receipt its job as it was committed, for one that was stored
+// before, or by an earlier envelope, may have changed since.
+func (s *Sidecar) answer(receipts []job.Receipt, stored []change) {
 	var latest map[job.ID]*job.Job
-	if len(changed) > 0 {
-		latest = map[job.ID]*job.Job{}
-	}
-	var room [8]*job.Job
-	news := room[:0]
-	for _, j := range changed {
-		latest[j.ID] = j
-		if j.State.Terminal() {
-			news = append(news, j)
+	for _, c := range stored {
+		if c.from == job.None {
+			continue
 		}
+		if latest == nil {
+			latest = map[job.ID]*job.Job{}
+		}
+		latest[c.job.ID] = c.job
 	}
 	for i := range receipts {
 		if j := latest[receipts[i].ID]; j != nil {
 			receipts[i].Job = j
 		}
-		if !receipts[i].Existing {
-			news = append(news, receipts[i].Job)
-		}
-	}
-	s.announce(news...)
-	for i := range receipts {
 		s.show(receipts[i].Job)
 	}
 }
 
-// known decides about an ID that is taken: the job that answers, or an error.
-type known func(tx job.Tx, e job.Envelope) (*job.Job, error)
-
-// push makes jobs of the envelopes in front that can be stored together: those
+// jobsOf makes jobs of the envelopes in front that can be stored together: those
 // without a key, or one that has one.
-func push(es []job.Envelope, now time.Time) (js []*job.Job, err error) {
-	for _, e := range es {
-		if len(js) > 0 && (e.Keyed() || js[0].Keyed()) {
+func jobsOf(es []job.Checked, now time.Time) (js []*job.Job, err error) {
+	for i := range es {
+		if len(js) > 0 && (es[i].Keyed() || js[0].Keyed()) {
 			break
 		}
-		j := &job.Job{Envelope: e}
-		if err := j.Push(now); err != nil {
+		j, err := es[i].Push(now)
+		if err != nil {
 			return js, err
 		}
 		js = append(js, j)
@@ -152,10 +164,10 @@ func push(es []job.Envelope, now time.Time) (js []*job.Job, err error) {
 	return js, nil
 }
 
-// insert stores jobs whose ID is free and answers for each. It says how many it
+// push stores jobs whose ID is free and answers for each. It says how many it
 // has answered for; an error is about the next.
-func insert(tx job.Tx, js []*job.Job, exists known, receipts []job.Receipt) (int, error) {
-	stored, err := tx.InsertJobs(js)
+func (t *turn) push(js []*job.Job, exists known, receipts []job.Receipt) (int, error) {
+	stored, err := t.insertAll(js)
 	if err != nil {
 		return 0, err
 	}
@@ -164,7 +176,7 @@ func insert(tx job.Tx, js []*job.Job, exists known, receipts []job.Receipt) (int
 		if stored[i] {
 			continue
 		}
-		old, err := exists(tx, j.Envelope)
+		old, err := exists(t, j.Envelope)
 		if err != nil {
 			return i, err
 		}
@@ -176,18 +188,18 @@ func insert(tx job.Tx, js []*job.Job, exists known, receipts []job.Receipt) (int
 // insertKeyed stores a job that names a key, if the rules of package job let it
 // beside what is stored. An ID that is taken comes first: who sends a job again
 // must not meet himself.
-func (s *Sidecar) insertKeyed(tx job.Tx, j *job.Job, now time.Time, exists known, changed *[]*job.Job) (job.Receipt, error) {
+func (s *Sidecar) insertKeyed(t *turn, j *job.Job, now time.Time, exists known) (job.Receipt, error) {
 	if j.Holds != 0 && j.Deduplication == nil && j.CustomID == "" {
-		if stored, err := tx.InsertFirst(j); stored || err != nil {
+		if stored, err := t.insertFirst(j); stored || err != nil {
 			return job.Receipt{Job: j}, err
 		}
 	}
-	if _, err := tx.Job(j.ID); err == nil {
+	if _, err := t.Job(j.ID); err == nil {
 		var same [1]job.Receipt
-		_, err := insert(tx, []*job.Job{j}, exists, same[:])
+		_, err := t.push([]*job.Job{j}, exists, same[:])
 		return same[0], err
 	}
-	met, err := meet(tx, j, now)
+	met, err := meet(t, j, now)
 	if err != nil {
 		return job.Receipt{}, err
 	}
@@ -198,21 +210,20 @@ func (s *Sidecar) insertKeyed(tx job.Tx, j *job.Job, now time.Time, exists known
 	if err != nil {
 		return job.Receipt{}, err
 	}
-	if err := makeRoom(tx, j, now, &a, changed); err != nil {
+	if err := t.makeRoom(j, now, &a); err != nil {
 		return job.Receipt{}, err
 	}
 	for _, e := range a.Events {
-		if err := tx.Tell(e); err != nil {
+		if err := t.Tell(e); err != nil {
 			return job.Receipt{}, err
 		}
 	}
 	switch {
 	case a.Rewritten:
-		*changed = append(*changed, a.Job)
-		err = tx.RewriteJob(a.Job)
+		err = t.rewrite(a.Job)
 	case !a.Existing:
 		a.Receipt.Job = j
-		err = tx.InsertJob(j)
+		err = t.insert(j)
 	}
 	return a.Receipt, err
 }
@@ -220,22 +231,21 @@ func (s *Sidecar) insertKeyed(tx job.Tx, j *job.Job, now time.Time, exists known
 // makeRoom saves the jobs that an admission changes, and goes on until no twin is
 // left that gives way: there may be thousands, where policies let them stand side
 // by side.
-func makeRoom(tx job.Tx, j *job.Job, now time.Time, a *job.Admission, changed *[]*job.Job) error {
+func (t *turn) makeRoom(j *job.Job, now time.Time, a *job.Admission) error {
 	spared := job.ID("")
 	if a.Rewritten {
 		spared = a.ID
 	}
 	for {
 		for _, c := range a.Changed {
-			if err := tx.UpdateJob(c); err != nil {
+			if err := t.save(c); err != nil {
 				return err
 			}
 		}
-		*changed = append(*changed, a.Changed...)
 		if !a.Again {
 			return nil
 		}
-		twins, err := tx.Twins(j.Fingerprint, spared)
+		twins, err := t.Twins(j.Fingerprint, spared)
 		if err != nil {
 			return err
 		}
@@ -247,7 +257,7 @@ func makeRoom(tx job.Tx, j *job.Job, now time.Time, a *job.Admission, changed *[
 }
 
 // meet reads what is stored under the keys of a job, as far as it can matter.
-func meet(tx job.Tx, j *job.Job, now time.Time) (m job.Met, err error) {
+func meet(tx job.KeyReader, j *job.Job, now time.Time) (m job.Met, err error) {
 	if j.CustomID != "" {
 		if m.Custom, err = tx.Custom(j.Queue, j.CustomID); err != nil || m.Custom != nil {
 			return m, err

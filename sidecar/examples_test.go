@@ -1,21 +1,21 @@
 package sidecar_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,8 +25,8 @@ import (
 	"github.com/outrider-jobs/outrider/sidecar/httpapi"
 )
 
-// The JSON of the documents stands in testdata/spec, one file an example, named
-// after its document and section. What a document says of an example is played
+// The examples of the documents stand in testdata/spec, one file a document, each
+// below a line with its section. What a document says of an example is played
 // over HTTP, at the documents' own time, and every member of its answer compared.
 
 // written is when the examples happen: ojs-core.md §13.
@@ -46,20 +46,27 @@ type desk struct {
 // jitter is exactly 1.
 func atDesk(t *testing.T, test func(d *desk)) {
 	t.Helper()
+	atDeskOf(t, sidecar.Options{}, func(d *desk, _ func(time.Duration)) { test(d) })
+}
+
+// atDeskOf is atDesk with options; the clock and the jitter are those of atDesk.
+// leap lets weeks go by at once: only the clock sees them, no duty is done.
+func atDeskOf(t *testing.T, o sidecar.Options, test func(d *desk, leap func(time.Duration))) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		s := sidecar.New(openStore(t), sidecar.Options{
-			Now:  func() time.Time { return written.Add(time.Since(began)) },
-			Rand: func() float64 { return 0.5 },
-		})
+		var leapt atomic.Int64
+		o.Now = func() time.Time { return written.Add(time.Since(began) + time.Duration(leapt.Load())) }
+		o.Rand = func() float64 { return 0.5 }
+		s := sidecar.New(openStore(t), o)
 		runDuties(t, s)
 		pipes := &pipeListener{conns: make(chan net.Conn), shut: make(chan struct{})}
-		server := &httptest.Server{Listener: pipes, Config: &http.Server{Handler: httpapi.New(s, httpapi.Options{})}}
+		server := &httptest.Server{Listener: pipes, Config: &http.Server{Handler: httpapi.New(s, httpapi.Options{Log: o.Log})}}
 		server.Start()
 		t.Cleanup(server.Close)
 		transport := &http.Transport{DialContext: pipes.dial}
 		t.Cleanup(transport.CloseIdleConnections)
-		test(&desk{t, &http.Client{Transport: transport}, server.URL})
+		test(&desk{t, &http.Client{Transport: transport}, server.URL}, func(span time.Duration) { leapt.Add(int64(span)) })
 	})
 }
 
@@ -150,14 +157,36 @@ func decode(t *testing.T, text string) (o object) {
 	return o
 }
 
-// example is the text of an example.
+// example is the text of an example: document-section.
 func example(t *testing.T, name string) string {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join("testdata/spec", name+".json"))
+	doc, section, _ := strings.Cut(name, "-")
+	text, found := examples(t, doc)[section]
+	if !found {
+		t.Fatalf("testdata/spec/%s.txt has no example %s", doc, section)
+	}
+	return text
+}
+
+// examples are the texts of a document's examples by their sections.
+func examples(t *testing.T, doc string) map[string]string {
+	t.Helper()
+	raw, err := os.ReadFile("testdata/spec/" + doc + ".txt")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(raw)
+	all := map[string]string{}
+	for part := range strings.SplitSeq("\n"+string(raw), "\n-- ") {
+		if section, text, ok := strings.Cut(part, " --\n"); ok {
+			if _, twice := all[section]; twice {
+				t.Fatalf("testdata/spec/%s.txt has %s twice", doc, section)
+			}
+			all[section] = strings.TrimSuffix(text, "\n") + "\n"
+		} else if part != "" {
+			t.Fatalf("testdata/spec/%s.txt begins with %q", doc, part)
+		}
+	}
+	return all
 }
 
 func (d *desk) push(body string) object {
@@ -264,12 +293,35 @@ func (d *desk) dead(j object, want bool) {
 	}
 }
 
-// Every JSON of the documents is a file, byte for byte, and every file is JSON
-// of a document. It needs the documents beside the checkout.
+// TestExamplesAreTheDocumentsOwn holds the files of testdata/spec to the documents:
+// each has every example of its documents byte for byte, and nothing else. It needs
+// the documents beside the checkout.
 func TestExamplesAreTheDocumentsOwn(t *testing.T) {
 	t.Parallel()
-	docs := []string{"ojs-core", "ojs-retry", "ojs-delivery-guarantees"}
-	blocks := map[string]bool{}
+	printed := printedIn(t, "(?s)```json\n(.*?)```", "ojs-core", "ojs-retry", "ojs-delivery-guarantees")
+	for _, text := range printedIn(t, "(?s)```\nFAIL (.*?)```", "ojs-core", "ojs-retry", "ojs-delivery-guarantees") {
+		printed = append(printed, regexp.MustCompile(`(?m)^  (job_id|error): `).ReplaceAllString(text, `  "$1": `)) // §13.7 is no JSON yet
+	}
+	kept := slices.AppendSeq(slices.Collect(maps.Values(examples(t, "core"))), maps.Values(examples(t, "retry")))
+	compareExamples(t, "core and retry", slices.Sorted(slices.Values(printed)), slices.Sorted(slices.Values(kept)))
+}
+
+// TestUniqueExamplesAreTheDocumentsOwn is the same for ojs-unique-jobs.md and the
+// calls of asyncmq-deduplication.md, where no example stands twice.
+func TestUniqueExamplesAreTheDocumentsOwn(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ file, doc, block string }{
+		{"unique", "ojs-unique-jobs", "(?s)```json\n(.*?)```"},
+		{"dedup", "asyncmq-deduplication", `(?ms)(^job_id = await queue\.add\(\n.*?^\)\n)`},
+	} {
+		kept := slices.Sorted(maps.Values(examples(t, tt.file)))
+		compareExamples(t, tt.file, slices.Sorted(slices.Values(printedIn(t, tt.block, tt.doc))), kept)
+	}
+}
+
+// printedIn finds the examples that documents print.
+func printedIn(t *testing.T, block string, docs ...string) (printed []string) {
+	t.Helper()
 	for _, doc := range docs {
 		raw, err := os.ReadFile("../../shared/spec/" + doc + ".md")
 		if errors.Is(err, os.ErrNotExist) {
@@ -278,30 +330,27 @@ func TestExamplesAreTheDocumentsOwn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range regexp.MustCompile("(?s)```json\n(.*?)```").FindAllSubmatch(raw, -1) {
-			blocks[string(m[1])] = true
-		}
-		for _, m := range regexp.MustCompile("(?s)```\nFAIL (.*?)```").FindAllSubmatch(raw, -1) {
-			blocks[regexp.MustCompile(`(?m)^  (job_id|error): `).ReplaceAllString(string(m[1]), `  "$1": `)] = true // §13.7 is no JSON yet
+		for _, m := range regexp.MustCompile(block).FindAllSubmatch(raw, -1) {
+			printed = append(printed, string(m[1]))
 		}
 	}
-	files, err := filepath.Glob("testdata/spec/*.json")
-	if err != nil || len(files) == 0 || len(blocks) == 0 {
-		t.Fatalf("%d files, %d examples, %v", len(files), len(blocks), err)
+	return printed
+}
+
+// compareExamples compares two sorted lists of examples.
+func compareExamples(t *testing.T, what string, printed, kept []string) {
+	t.Helper()
+	if len(printed) == 0 || !slices.Equal(printed, kept) {
+		t.Errorf("%s: the documents have %d examples, testdata %d, and they are not the same", what, len(printed), len(kept))
 	}
-	kept := map[string]bool{}
-	for _, file := range files {
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if kept[string(raw)] = true; !blocks[string(raw)] {
-			t.Errorf("%s is in no document", file)
+	for _, text := range kept {
+		if !slices.Contains(printed, text) {
+			t.Errorf("in no document:\n%s", text)
 		}
 	}
-	for b := range blocks {
-		if !kept[b] {
-			t.Errorf("no file has the example %s", bytes.TrimSpace([]byte(b)))
+	for _, text := range printed {
+		if !slices.Contains(kept, text) {
+			t.Errorf("not in testdata:\n%s", text)
 		}
 	}
 }

@@ -86,25 +86,25 @@ func (s *Sidecar) claimSlice(ctx context.Context, f job.FetchRequest) (got []*jo
 	now := s.now()
 	asked := s.answers.ask(now, "") // a FETCH is no sign of life (contract §4.9)
 	defer asked.over()
-	var late []*job.Job
-	err = s.store.Update(ctx, func(tx job.Tx) error {
-		got, late = nil, nil
+	expired := 0
+	err = s.update(ctx, func(t *turn) error {
+		got, expired = nil, 0
 		if f.Room != nil {
 			f.Room.Reset()
 		}
 		for ask := f.Count; ask > 0; {
-			found, err := tx.Available(f.Queues, ask)
+			found, err := t.Available(f.Queues, ask)
 			if err != nil {
 				return err
 			}
-			before := len(late)
+			before := expired
 			for _, j := range found {
 				if j.Expired(now) {
 					err = j.Expire(now)
-					late = append(late, j)
+					expired++
 				} else if len(got) < f.Count {
 					if f.Room != nil && !f.Room.Take(j.Size()) {
-						if len(got) == 0 && len(late) == 0 {
+						if len(got) == 0 && expired == 0 {
 							return job.NoRoom()
 						}
 						return nil
@@ -119,13 +119,13 @@ func (s *Sidecar) claimSlice(ctx context.Context, f job.FetchRequest) (got []*jo
 				if err != nil {
 					return err
 				}
-				if err := tx.UpdateJob(j); err != nil {
+				if err := t.save(j); err != nil {
 					return err
 				}
 			}
 			// Where some have expired there may be more: look at many at once.
 			ask = 0
-			if len(late) > before && len(late) < slice && len(got) < f.Count {
+			if expired > before && expired < slice && len(got) < f.Count {
 				ask = maxCount
 			}
 		}
@@ -135,10 +135,8 @@ func (s *Sidecar) claimSlice(ctx context.Context, f job.FetchRequest) (got []*jo
 		return nil, false, err
 	}
 	asked.answer(s.now(), got)
-	s.announce(got...)
-	s.announce(late...)
 	s.show(got...)
-	return got, len(late) >= slice, nil
+	return got, expired >= slice, nil
 }
 
 // lease is the reservation of one job for one attempt: as long as the request,

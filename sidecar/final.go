@@ -7,12 +7,13 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// tellFinal logs those of the jobs that have failed for good: by default they
-// are in no list of dead letters, and nobody would hear of it. What its worker
-// discarded on purpose is no news. It is called after the commit.
-func (s *Sidecar) tellFinal(jobs ...*job.Job) {
-	for _, j := range jobs {
-		if j.State != job.Discarded || j.Error == nil {
+// logFailed logs the jobs that have failed for good: by default they are in no
+// list of dead letters, and nobody would hear of it. What its worker discarded on
+// purpose is no news.
+func (s *Sidecar) logFailed(changes []change) {
+	for _, c := range changes {
+		j := c.job
+		if j.State != job.Discarded || c.from == job.Discarded || j.Error == nil {
 			continue
 		}
 		kind, code := j.ErrorType(), j.ErrorCode()

@@ -32,9 +32,6 @@ func (s *Sidecar) Fail(ctx context.Context, c job.Claim, f job.Failure) (*job.Jo
 		s.show(j) // its history is written again
 		return j.Under(&s.o.Rules).Fail(now, c, f, r)
 	})
-	if err == nil {
-		s.tellFinal(done.Job)
-	}
 	return done.Job, err
 }
 
@@ -52,13 +49,13 @@ func (s *Sidecar) Beat(ctx context.Context, b job.Beat) (job.BeatReply, error) {
 	var reply job.BeatReply
 	var promised []*job.Job
 	var w job.WorkerInfo
-	var turn uint64
-	err := s.store.Update(ctx, func(tx job.Tx) error {
+	var version uint64
+	err := s.update(ctx, func(t *turn) error {
 		reply, promised = job.BeatReply{Time: now}, promised[:0]
 		wish := ""
 		for _, c := range b.Jobs {
 			c.Worker = b.Worker.ID
-			said, held, err := s.extend(tx, c, b, &reply)
+			said, held, err := s.extend(t, c, b, &reply)
 			if err != nil {
 				return err
 			}
@@ -69,32 +66,29 @@ func (s *Sidecar) Beat(ctx context.Context, b job.Beat) (job.BeatReply, error) {
 				wish = said
 			}
 		}
-		known, err := tx.Worker(b.Worker.ID)
+		known, err := t.Worker(b.Worker.ID)
 		if err != nil && job.KindOf(err) != job.NotFound {
 			return err
 		}
 		w, reply.Directive = known.Beaten(b.Worker, wish, now)
 		w.Active = max(w.Active, len(b.Jobs))
-		turn = s.roster.turn()
-		return s.meet(tx, known, w, now)
+		version = s.roster.next()
+		return s.meet(t, known, w, now)
 	})
 	if err != nil {
 		s.pauses.missed(now)
 		return job.BeatReply{}, err
 	}
 	asked.answer(s.now(), promised)
-	s.met(w, turn, now)
-	if b.Visibility > 0 && len(reply.Extended) > 0 {
-		s.clock.wake(dutyRescue, now.Add(b.Visibility)) // it may be shorter than before
-	}
+	s.met(w, version, now)
 	return reply, nil
 }
 
 // extend looks at one job that a worker says it is running, and returns the
 // directive that the job's own meta asks for, where that is heeded (contract §4.9),
 // and the job if its reservation was moved.
-func (s *Sidecar) extend(tx job.Tx, c job.Claim, b job.Beat, reply *job.BeatReply) (wish string, held *job.Job, err error) {
-	j, err := tx.Job(c.ID)
+func (s *Sidecar) extend(t *turn, c job.Claim, b job.Beat, reply *job.BeatReply) (wish string, held *job.Job, err error) {
+	j, err := t.Job(c.ID)
 	switch {
 	case job.KindOf(err) == job.NotFound && err != nil:
 		reply.Lost = append(reply.Lost, c.ID)
@@ -114,7 +108,7 @@ func (s *Sidecar) extend(tx job.Tx, c job.Claim, b job.Beat, reply *job.BeatRepl
 	if s.o.TestDirectives {
 		wish = testDirective(j)
 	}
-	return wish, j, tx.UpdateJob(j)
+	return wish, j, t.save(j)
 }
 
 // testDirective is the directive that a job's own meta asks for, empty if none.

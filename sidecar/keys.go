@@ -7,17 +7,14 @@ import (
 )
 
 // Explain says what a unique policy comes to; see [job.KeyService].
-func (s *Sidecar) Explain(ctx context.Context, e job.Envelope) (job.Explanation, error) {
-	if err := e.Validate(); err != nil {
-		return job.Explanation{}, err
-	}
+func (s *Sidecar) Explain(ctx context.Context, c job.Checked) (job.Explanation, error) {
 	now := s.now()
 	x, err := view(ctx, s, func(tx job.ReadTx) (job.Explanation, error) {
-		twins, err := tx.Twins(e.UniqueKey(), "")
+		twins, err := tx.Twins(c.UniqueKey(), "")
 		if err != nil {
 			return job.Explanation{}, err
 		}
-		return e.Explain(now, twins)
+		return c.Explain(now, twins)
 	})
 	s.show(x.Met)
 	return x, err
@@ -27,7 +24,7 @@ func (s *Sidecar) Explain(ctx context.Context, e job.Envelope) (job.Explanation,
 func (s *Sidecar) Claims(ctx context.Context, f job.Filter) (job.Claims, error) {
 	f = job.Filter{Holding: true, Queue: f.Queue, Type: f.Type, States: f.States, Limit: f.Limit, Offset: f.Offset, Cursor: f.Cursor}
 	page, err := s.Jobs(ctx, f)
-	c := job.Claims{Total: page.Total, Next: page.Next}
+	c := job.Claims{Total: page.Total, AtLeast: page.AtLeast, Next: page.Next}
 	for _, j := range page.Jobs {
 		c.Claims = append(c.Claims, j.UniqueClaim())
 	}
@@ -40,18 +37,18 @@ func (s *Sidecar) ReleaseKey(ctx context.Context, fingerprint string) (released 
 		return 0, nil
 	}
 	for {
-		var freed []*job.Job
+		var freed int
 		var r ration
-		err := s.store.Update(ctx, func(tx job.Tx) error {
-			freed, r = nil, newRation()
-			twins, err := tx.Twins(fingerprint, "")
-			for ; err == nil && len(twins) > 0 && !r.over(); twins, err = tx.Twins(fingerprint, "") {
+		err := s.update(ctx, func(t *turn) error {
+			freed, r = 0, newRation()
+			twins, err := t.Twins(fingerprint, "")
+			for ; err == nil && len(twins) > 0 && !r.over(); twins, err = t.Twins(fingerprint, "") {
 				for _, j := range twins {
 					j.ReleaseKey()
-					if err := tx.UpdateJob(j); err != nil {
+					if err := t.save(j); err != nil {
 						return err
 					}
-					freed = append(freed, j)
+					freed++
 				}
 			}
 			return err
@@ -59,8 +56,7 @@ func (s *Sidecar) ReleaseKey(ctx context.Context, fingerprint string) (released 
 		if err != nil {
 			return released, err
 		}
-		s.announce(freed...)
-		if released += len(freed); !r.full {
+		if released += freed; !r.full {
 			return released, nil
 		}
 	}
@@ -80,23 +76,20 @@ func (s *Sidecar) DedupOwner(ctx context.Context, queue, id string) (*job.Job, e
 // ReleaseDedup takes a deduplication key off its owner; see [job.KeyService].
 func (s *Sidecar) ReleaseDedup(ctx context.Context, queue, id string) (bool, error) {
 	now := s.now()
-	var freed []*job.Job // one, unless the clock was set back: it stays one transaction
-	err := s.store.Update(ctx, func(tx job.Tx) error {
-		freed = nil
+	freed := false
+	err := s.update(ctx, func(t *turn) error { // of one job, unless the clock was set back
+		freed = false
 		for {
-			owner, err := tx.DedupOwner(queue, id, now)
+			owner, err := t.DedupOwner(queue, id, now)
 			if err != nil || owner == nil {
 				return err
 			}
 			owner.ReleaseDedup()
-			if err := tx.UpdateJob(owner); err != nil {
+			if err := t.save(owner); err != nil {
 				return err
 			}
-			freed = append(freed, owner)
+			freed = true
 		}
 	})
-	if err == nil {
-		s.announce(freed...)
-	}
-	return err == nil && len(freed) > 0, err
+	return err == nil && freed, err
 }

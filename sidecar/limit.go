@@ -14,7 +14,7 @@ func (s *Sidecar) limitAll(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := s.store.Update(ctx, func(tx job.Tx) error { return s.limitSome(tx, page.Jobs) }); err != nil {
+		if err := s.update(ctx, func(t *turn) error { return s.limitSome(t, page.Jobs) }); err != nil {
 			return err
 		}
 		if f.Cursor = page.Next; f.Cursor == "" {
@@ -24,13 +24,13 @@ func (s *Sidecar) limitAll(ctx context.Context) error {
 }
 
 // limitSome does limitAll's work for jobs that were active a moment ago.
-func (s *Sidecar) limitSome(tx job.Tx, jobs []*job.Job) error {
+func (s *Sidecar) limitSome(t *turn, jobs []*job.Job) error {
 	for _, seen := range jobs {
 		was := seen.DueAt
 		if seen.Limit(s.o.Timeout, 0); seen.DueAt.Equal(was) {
 			continue
 		}
-		j, err := tx.Job(seen.ID)
+		j, err := t.Job(seen.ID)
 		switch {
 		case job.KindOf(err) == job.NotFound:
 			continue
@@ -40,7 +40,7 @@ func (s *Sidecar) limitSome(tx job.Tx, jobs []*job.Job) error {
 		if j.Limit(s.o.Timeout, 0); j.State != job.Active {
 			continue
 		}
-		if err := tx.UpdateJob(j); err != nil {
+		if err := t.save(j); err != nil {
 			return err
 		}
 	}

@@ -193,14 +193,21 @@ func enqueue(t *testing.T, to job.Enqueuer, es ...job.Envelope) {
 // pushed is the job that an envelope comes to: it was never written anywhere.
 func pushed(t *testing.T, e job.Envelope) *job.Job {
 	t.Helper()
-	if err := e.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	j := &job.Job{Envelope: e}
-	if err := j.Push(storetest.Now); err != nil {
+	c := checked(t, e)
+	j, err := c.Push(storetest.Now)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return j
+}
+
+func checked(t *testing.T, e job.Envelope) job.Checked {
+	t.Helper()
+	c, err := e.Check()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // sameMembers compares two objects; the order of their members is free.
@@ -301,12 +308,13 @@ func TestEveryMemberIsReadBackFromJSON(t *testing.T) {
 	t.Parallel()
 	for _, e := range orders(t) {
 		want := pushed(t, e)
-		body := e.AppendPush(nil)
+		c := checked(t, e)
+		body := c.AppendPush(nil)
 		parsed, err := job.ParseEnvelope(body)
 		if err != nil {
 			t.Fatalf("%s: %v", body, err)
 		}
-		compare(t, facts(pushed(t, parsed)), facts(want))
+		compare(t, facts(pushed(t, parsed.Envelope())), facts(want))
 		shown := want.AppendJSON(nil, job.View{ToHolder: true})
 		read, err := job.ParseJob(shown)
 		if err != nil {

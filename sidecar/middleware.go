@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"reflect"
 	"runtime/debug"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -18,8 +19,8 @@ type EnqueueFunc func(ctx context.Context, e *job.Envelope) error
 // Middleware looks at one job on its way into the store: after it was found
 // valid and was given its id, before it is stored (ojs-core.md §9). It lets the
 // job pass by calling next, with e, which it may have changed. What the last
-// next of the chain is given is validated again and stored; changes after that
-// have no effect. The id must not change. Raw JSON is shared with the caller of
+// next of the chain is given is stored, and is checked again if it was changed;
+// changes after that have no effect. The id must not change. Raw JSON is shared with the caller of
 // Enqueue, so a middleware must replace it, such as e.Meta, never write into it.
 //
 // It refuses the job by returning an error, or by not calling next. An error is
@@ -40,19 +41,24 @@ type Middleware func(ctx context.Context, e *job.Envelope, next EnqueueFunc) err
 // Chain is the middleware around PUSH. The zero value is empty.
 type Chain = job.Chain[Middleware]
 
-// admit asks the middleware for every job and puts into es what it made of them.
-func (s *Sidecar) admit(ctx context.Context, es []job.Envelope) error {
+// admit asks the middleware for every job and puts into cs what it made of them.
+// It says which of them ask for something else now; nil is none.
+func (s *Sidecar) admit(ctx context.Context, cs []job.Checked) (altered []bool, err error) {
 	links := s.o.Middleware.Links()
 	if len(links) == 0 {
-		return nil
+		return nil, nil
 	}
-	for i := range es {
-		w := walk{links: links, log: s.log, id: es[i].ID, seen: make([]job.Envelope, len(links)+1)}
-		if err := w.admit(ctx, &es[i]); err != nil {
-			return at(err, i, len(es))
+	altered = make([]bool, len(cs))
+	for i := range cs {
+		before := cs[i].Envelope()
+		w := walk{links: links, log: s.log, id: before.ID, made: cs[i], seen: make([]job.Envelope, len(links)+1)}
+		if cs[i], err = w.admit(ctx); err != nil {
+			return nil, at(err, i, len(cs))
 		}
+		after := cs[i].Envelope()
+		altered[i] = !before.Same(&after)
 	}
-	return nil
+	return altered, nil
 }
 
 // walk is the way of one job through the chain.
@@ -60,27 +66,27 @@ type walk struct {
 	links   []job.Link[Middleware]
 	log     *slog.Logger
 	id      job.ID
-	seen    []job.Envelope // what each link was given, and behind the last what is to be stored
+	made    job.Checked    // what is to be stored; before the last link has passed it, what was asked for
+	seen    []job.Envelope // what each link was given, and behind the last what it made of it
 	deepest int            // how far the job has come
 	passed  bool           // the whole chain has let it pass
 	refused error          // the latest refusal
 }
 
-// admit lets e walk and changes it to what shall be stored. A refusal that an
+// admit lets the job walk and returns what shall be stored. A refusal that an
 // outer middleware hides is one all the same.
-func (w *walk) admit(ctx context.Context, e *job.Envelope) error {
-	passing := *e // what a middleware keeps against the rules is not what is stored
+func (w *walk) admit(ctx context.Context) (job.Checked, error) {
+	passing := w.made.Envelope() // what a middleware keeps against the rules is not what is stored
 	err := w.step(0)(ctx, &passing)
 	switch {
 	case err != nil:
-		return err
+		return w.made, err
 	case w.passed:
-		*e = w.seen[len(w.links)]
-		return nil
+		return w.made, nil
 	case w.refused != nil:
-		return w.refused
+		return w.made, w.refused
 	}
-	return refusal(w.links[w.deepest].Name, errors.New("it did not let the job pass and gave no reason"))
+	return w.made, refusal(w.links[w.deepest].Name, errors.New("it did not let the job pass and gave no reason"))
 }
 
 // step is what leads into link i, and behind the last to the store.
@@ -114,17 +120,21 @@ func (w *walk) call(l job.Link[Middleware], ctx context.Context, e *job.Envelope
 	return l.Func(ctx, e, next)
 }
 
-// pass takes what came through if it is valid. If not, the first that handed it
-// on as invalid is to blame.
+// pass takes what came through if it is as it was, or else if it is valid. If not,
+// the first that handed it on as invalid is to blame.
 func (w *walk) pass() error {
 	last := len(w.links)
-	err := w.seen[last].Recheck()
-	if err == nil {
+	if reflect.DeepEqual(w.seen[last], w.made.Envelope()) {
 		w.passed = true
 		return nil
 	}
+	c, err := w.seen[last].Check()
+	if err == nil {
+		w.made, w.passed = c, true
+		return nil
+	}
 	for i := 1; i < last; i++ {
-		if early := w.seen[i].Recheck(); early != nil {
+		if _, early := w.seen[i].Check(); early != nil {
 			return w.refuse(w.links[i-1].Name, early)
 		}
 	}

@@ -154,8 +154,12 @@ func TestMiddlewareRefuses(t *testing.T) {
 			s := guarded(t, "outer", tt.outer, "inner", tt.inner)
 			e := plain()
 			e.ID = "019539a4-b68c-7def-8000-000000000001"
-			for verb, push := range map[string]func(context.Context, ...job.Envelope) ([]job.Receipt, error){"Enqueue": s.Enqueue, "EnqueueNew": s.EnqueueNew} {
-				_, err := push(t.Context(), e)
+			c, err := e.Check()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for verb, push := range map[string]func(context.Context, ...job.Checked) ([]job.Receipt, error){"EnqueueChecked": s.EnqueueChecked, "EnqueueNew": s.EnqueueNew} {
+				_, err := push(t.Context(), c)
 				refusedBy(t, verb, err, tt.kind, tt.message, tt.by)
 			}
 			if n := stored(t, s); n != 0 {
@@ -330,11 +334,11 @@ func TestMiddlewareMovesATime(t *testing.T) {
 		e.ScheduledAt = at
 		return next(ctx, e)
 	})
-	e, err := job.ParseEnvelope([]byte(`{"type":"a.b","args":[],"scheduled_at":"2126-03-15t09:30:00+01:00"}`))
+	c, err := job.ParseEnvelope([]byte(`{"type":"a.b","args":[],"scheduled_at":"2126-03-15t09:30:00+01:00"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	rs, err := s.Enqueue(t.Context(), e)
+	rs, err := s.EnqueueChecked(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -84,7 +84,14 @@ func (w *omitWorld) retryable() *job.Job { return w.failed(w.keyed(), "E") }
 func (w *omitWorld) again() string {
 	e := w.retryable().Envelope
 	e.ID = ""
-	return string(e.AppendPush(nil))
+	return pushOf(w.t, e)
+}
+
+// pushOf is the body of a PUSH.
+func pushOf(t *testing.T, e job.Envelope) string {
+	t.Helper()
+	c := checked(t, e)
+	return string(c.AppendPush(nil))
 }
 
 // available is such a job, back in its queue.
@@ -156,6 +163,13 @@ var answers = map[string]struct {
 		}
 		return met, nil
 	}},
+	"EnqueueChecked": {ask: func(w *omitWorld, s job.Service) ([]*job.Job, error) {
+		e := w.keyed()
+		w.failed(e, "E")
+		rs, err := s.EnqueueChecked(w.t.Context(), checked(w.t, e))
+		w.must(err)
+		return one(rs[0].Job, err)
+	}},
 	"Fetch": {ask: func(w *omitWorld, s job.Service) ([]*job.Job, error) {
 		return s.Fetch(w.t.Context(), job.FetchRequest{Queues: []string{w.available().Queue}})
 	}},
@@ -195,7 +209,7 @@ var answers = map[string]struct {
 		return one(c.Job, err)
 	}},
 	"Explain": {ask: func(w *omitWorld, s job.Service) ([]*job.Job, error) {
-		x, err := s.Explain(w.t.Context(), w.retryable().Envelope)
+		x, err := s.Explain(w.t.Context(), checked(w.t, w.retryable().Envelope))
 		return one(x.Met, err)
 	}},
 	"DedupOwner": {ask: func(w *omitWorld, s job.Service) ([]*job.Job, error) {
@@ -294,7 +308,7 @@ var shown = map[string]func(w *omitWorld) (path, body string){
 	"GET /ojs/v1/dead-letter":     func(w *omitWorld) (string, string) { return "?queue=" + w.dead().Queue, "" },
 	"GET /ojs/v1/dead-letter/:id": byID((*omitWorld).dead),
 	"POST /ojs/v1/unique/explain": func(w *omitWorld) (string, string) {
-		return "", string(w.retryable().AppendPush(nil))
+		return "", pushOf(w.t, w.retryable().Envelope)
 	},
 	"GET /ojs/v1/queues/:name/deduplication/:id": func(w *omitWorld) (string, string) { return w.retryable().Queue + "/d", "" },
 	"GET /ojs/v1/queues/:name/debounce/:id":      func(w *omitWorld) (string, string) { return w.retryable().Queue + "/d", "" },

@@ -25,7 +25,7 @@ func (r Retention) pruneAt(j *job.Job) (at time.Time, ok bool) {
 	if j.Dead {
 		keep = max(0, r.Dead)
 	}
-	return j.FinishedAt.Add(keep), keep < hourly
+	return later(j.FinishedAt, j.DueAt).Add(keep), keep < hourly // a window may have put it off
 }
 
 // prune removes jobs that their retention no longer covers (contract §4.21), a
@@ -33,23 +33,23 @@ func (r Retention) pruneAt(j *job.Job) (at time.Time, ok bool) {
 // for less than that.
 func (s *Sidecar) prune(ctx context.Context, now time.Time) (next time.Time, err error) {
 	r := s.o.Retention
-	err = s.store.Update(ctx, func(tx job.Tx) error {
+	err = s.update(ctx, func(t *turn) error {
 		ration := newRation()
-		at, err := s.pruneDead(tx, &ration, now) // first: what stays for a window is a dead letter no more
+		at, err := s.pruneDead(t, &ration, now) // first: what stays for a window is a dead letter no more
 		if err != nil {
 			return err
 		}
 		next = sooner(now.Add(hourly), at)
 		for _, st := range []job.State{job.Completed, job.Cancelled, job.Discarded} {
 			keep := r.kept(st)
-			old, err := tx.Due(st, now.Add(-keep), slice)
+			old, err := t.Due(st, now.Add(-keep), slice)
 			if err != nil {
 				return err
 			}
-			if err := remove(tx, &ration, now, keep, old); err != nil {
+			if err := remove(t, &ration, now, keep, old); err != nil {
 				return err
 			}
-			oldest, err := tx.NextDue(st)
+			oldest, err := t.NextDue(st)
 			if err != nil {
 				return err
 			}
@@ -64,19 +64,19 @@ func (s *Sidecar) prune(ctx context.Context, now time.Time) (next time.Time, err
 
 // pruneDead removes a slice of the dead letters that are too old, the oldest
 // first, and says when there is more to do before the hour is over, zero for never.
-func (s *Sidecar) pruneDead(tx job.Tx, r *ration, now time.Time) (next time.Time, err error) {
+func (s *Sidecar) pruneDead(t *turn, r *ration, now time.Time) (next time.Time, err error) {
 	keep := max(0, s.o.Retention.Dead)
-	old, err := tx.Dead(job.Filter{Until: now.Add(time.Millisecond - keep)}, fewLarge) // Until itself is not meant
+	old, err := t.Dead(job.Filter{Until: now.Add(time.Millisecond - keep)}, fewLarge) // Until itself is not meant
 	if err != nil {
 		return next, err
 	}
-	if err := remove(tx, r, now, s.o.Retention.kept(job.Discarded), old); err != nil || len(old) == fewLarge || keep >= hourly {
+	if err := remove(t, r, now, s.o.Retention.kept(job.Discarded), old); err != nil || len(old) == fewLarge || keep >= hourly {
 		if len(old) == fewLarge || r.full {
 			next = now
 		}
 		return next, err
 	}
-	oldest, err := tx.Dead(job.Filter{}, 1)
+	oldest, err := t.Dead(job.Filter{}, 1)
 	if len(oldest) > 0 {
 		next = oldest[0].FinishedAt.Add(keep)
 	}
@@ -87,14 +87,14 @@ func (s *Sidecar) pruneDead(tx job.Tx, r *ration, now time.Time) (next time.Time
 // dead letters behind the newest that are kept.
 func (s *Sidecar) trim(ctx context.Context, now time.Time) (next time.Time, err error) {
 	s.answers.prune(now)
-	err = s.store.Update(ctx, func(tx job.Tx) error {
+	err = s.update(ctx, func(t *turn) error {
 		next = now.Add(hourly)
 		r := newRation()
-		events, err := s.trimEvents(tx, now)
+		events, err := s.trimEvents(t, now)
 		if err != nil {
 			return err
 		}
-		dead, err := s.trimDead(tx, &r, now)
+		dead, err := s.trimDead(t, &r, now)
 		if events || dead {
 			next = now
 		}
@@ -105,11 +105,11 @@ func (s *Sidecar) trim(ctx context.Context, now time.Time) (next time.Time, err 
 
 // trimEvents removes the oldest events, and looks at the time after some groups of
 // them: one holds up to a thousand.
-func (s *Sidecar) trimEvents(tx job.Tx, now time.Time) (more bool, err error) {
+func (s *Sidecar) trimEvents(t *turn, now time.Time) (more bool, err error) {
 	const some = 25
 	began := time.Now()
 	for n := 0; n < slice; n += some {
-		more, err = tx.PruneEvents(now.Add(-max(0, s.o.Retention.Events)), some)
+		more, err = t.PruneEvents(now.Add(-max(0, s.o.Retention.Events)), some)
 		if err != nil || !more || time.Since(began) > share {
 			break
 		}
@@ -118,23 +118,22 @@ func (s *Sidecar) trimEvents(tx job.Tx, now time.Time) (more bool, err error) {
 }
 
 // trimDead removes a slice of the dead letters beyond the number that is kept,
-// the oldest first. It counts them itself: the counters of the queues may be
-// those of before this commit, and would have it remove too many.
-func (s *Sidecar) trimDead(tx job.Tx, r *ration, now time.Time) (more bool, err error) {
+// the oldest first.
+func (s *Sidecar) trimDead(t *turn, r *ration, now time.Time) (more bool, err error) {
 	keep := int64(s.o.Retention.DeadCount)
 	if keep < 0 {
 		return false, nil
 	}
-	page, err := tx.Jobs(job.Filter{Dead: true, Limit: 1})
+	page, err := t.Jobs(job.Filter{Dead: true, Limit: 1})
 	if err != nil || page.Total <= keep {
 		return false, err
 	}
 	excess := page.Total - keep
-	old, err := tx.Dead(job.Filter{}, int(min(excess, fewLarge)))
+	old, err := t.Dead(job.Filter{}, int(min(excess, fewLarge)))
 	if err != nil {
 		return false, err
 	}
-	err = remove(tx, r, now, s.o.Retention.kept(job.Discarded), old)
+	err = remove(t, r, now, s.o.Retention.kept(job.Discarded), old)
 	return excess > fewLarge || r.full, err
 }
 
@@ -142,19 +141,19 @@ func (s *Sidecar) trimDead(tx job.Tx, r *ration, now time.Time) (more bool, err 
 // still needs: they stay until it is over, too (contract §4.21). Of jobs with one
 // key and one end only the newest decides, so that a key which is pushed for ever
 // keeps a few jobs and not all. It ends with the ration.
-func remove(tx job.Tx, r *ration, now time.Time, retention time.Duration, jobs []*job.Job) error {
+func remove(t *turn, r *ration, now time.Time, retention time.Duration, jobs []*job.Job) error {
 	for _, j := range jobs {
 		if r.over() {
 			return nil
 		}
-		needed, err := stays(tx, now, j)
+		needed, err := stays(t, now, j)
 		switch {
 		case err != nil:
 		case needed:
 			j.Stay(now, retention)
-			err = tx.UpdateJob(j)
+			err = t.save(j)
 		default:
-			err = tx.DeleteJob(j.ID)
+			err = t.remove(j.ID)
 		}
 		if err != nil {
 			return err
@@ -163,10 +162,10 @@ func remove(tx job.Tx, r *ration, now time.Time, retention time.Duration, jobs [
 	return nil
 }
 
-func stays(tx job.Tx, now time.Time, j *job.Job) (bool, error) {
+func stays(t *turn, now time.Time, j *job.Job) (bool, error) {
 	if !j.Keep.After(now) {
 		return false, nil
 	}
-	twins, err := tx.Twins(j.Fingerprint, j.ID)
+	twins, err := t.Twins(j.Fingerprint, j.ID)
 	return !j.Outlived(now, twins), err
 }

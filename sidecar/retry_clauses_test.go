@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -226,10 +224,7 @@ func posted(t *rapid.T, server *httptest.Server, policy string, want bool) {
 // RET-20, ojs-retry.md §14 and §11.1: the server takes exactly the policies that
 // the document's own schema and its rules take, and tells the others by their error type.
 func TestPoliciesAgreeWithTheSchema(t *testing.T) {
-	raw, err := os.ReadFile(filepath.Join("testdata/spec", "retry-14.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := []byte(example(t, "retry-14"))
 	var schema schemaOf
 	if err := json.Unmarshal(raw, &schema); err != nil || len(schema.Properties) != 7 || schema.Additional {
 		t.Fatalf("the document has changed: %v, %d members", err, len(schema.Properties))

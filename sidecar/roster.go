@@ -12,43 +12,44 @@ import (
 type roster struct {
 	mu      sync.Mutex
 	loaded  bool
-	turns   uint64
+	version uint64
 	workers map[string]listed
 }
 
-// listed is what a worker is known to be since a turn.
+// listed is a worker as one version knows it.
 type listed struct {
 	job.WorkerInfo
-	turn uint64
+	version uint64
 }
 
-// turn is asked for inside a transaction that changes workers. Who changes one
-// later gets a higher turn, whoever comes first with it to set.
-func (r *roster) turn() uint64 {
+// next is the version of a transaction that changes workers, and is asked for
+// inside it: of two versions of a worker the higher one was stored later, in
+// whatever order they are set.
+func (r *roster) next() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.turns++
-	return r.turns
+	r.version++
+	return r.version
 }
 
-func (r *roster) set(turn uint64, ws ...job.WorkerInfo) {
+func (r *roster) set(version uint64, ws ...job.WorkerInfo) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.workers == nil {
 		r.workers = map[string]listed{}
 	}
 	for _, w := range ws {
-		if r.workers[w.ID].turn <= turn {
-			r.workers[w.ID] = listed{w, turn}
+		if r.workers[w.ID].version <= version {
+			r.workers[w.ID] = listed{w, version}
 		}
 	}
 }
 
-// drop forgets a worker, unless it has come again since the turn.
-func (r *roster) drop(turn uint64, id string) {
+// drop forgets a worker, unless it has come again since that version.
+func (r *roster) drop(version uint64, id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.workers[id].turn <= turn {
+	if r.workers[id].version <= version {
 		delete(r.workers, id)
 	}
 }

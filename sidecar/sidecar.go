@@ -152,12 +152,11 @@ func (s *Sidecar) Recover(ctx context.Context) {
 	}
 }
 
-// change is every verb on one job: read, rule, write, in one transaction. Who
-// waits for the job is told after the commit.
+// change is every verb on one job: read, rule, write, in one transaction.
 func (s *Sidecar) change(ctx context.Context, id job.ID, verb func(*job.Job) error) (job.Change, error) {
 	var c job.Change
-	err := s.store.Update(ctx, func(tx job.Tx) error {
-		j, err := tx.Job(id)
+	err := s.update(ctx, func(t *turn) error {
+		j, err := t.Job(id)
 		if err != nil {
 			return err
 		}
@@ -165,37 +164,11 @@ func (s *Sidecar) change(ctx context.Context, id job.ID, verb func(*job.Job) err
 		if err := verb(j); err != nil {
 			return err
 		}
-		return tx.UpdateJob(j)
+		return t.save(j)
 	})
 	if err != nil {
 		return job.Change{}, err
 	}
-	s.announce(c.Job)
 	s.show(c.Job)
 	return c, nil
-}
-
-// announce tells who waits for them that jobs have changed: fetchers of their
-// queues, and the clock. It is called after the commit, never before.
-func (s *Sidecar) announce(jobs ...*job.Job) {
-	if len(jobs) == 0 {
-		return
-	}
-	now := s.now()
-	for _, j := range jobs {
-		if j.State == job.Available {
-			s.bell.ring(j.Queue, 1)
-		}
-		if j.State.Terminal() {
-			s.answers.forget(j.ID)
-			if s.crons.end(j.ID) {
-				s.ticker.wake(0, now)
-			}
-			if at, soon := s.o.Retention.pruneAt(j); soon {
-				s.clock.wake(dutyPrune, later(at, now))
-			}
-		} else if !j.DueAt.IsZero() {
-			s.clock.wake(dutyOf(j.State), later(j.DueAt, now)) // what is due already was not slept through
-		}
-	}
 }

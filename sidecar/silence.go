@@ -18,14 +18,13 @@ type silent struct {
 
 // mourning is what one transaction has done about silent workers.
 type mourning struct {
-	done  int    // workers that need nothing more
-	rest  silent // the one behind them, as far as it has been dealt with
-	lost  []*job.Job
-	words []func()         // what is logged of them after the commit
-	known []job.WorkerInfo // as they are now
-	gone  []string
-	next  time.Time // when one must be looked at again
-	turn  uint64
+	done    int              // workers that need nothing more
+	rest    silent           // the one behind them, as far as it has been dealt with
+	words   []func()         // what is logged of them after the commit
+	known   []job.WorkerInfo // as they are now
+	gone    []string
+	next    time.Time // when one must be looked at again
+	version uint64
 }
 
 // watch takes the jobs of workers that beat once and then fell silent, and
@@ -104,11 +103,11 @@ func (s *Sidecar) silentFor(w job.WorkerInfo, upto, now time.Time) time.Duration
 // mourn does, in one transaction, what must be done about the first of the silent workers.
 func (s *Sidecar) mourn(ctx context.Context, upto, now time.Time) error {
 	var m mourning
-	err := s.store.Update(ctx, func(tx job.Tx) error {
-		m = mourning{turn: s.roster.turn()}
+	err := s.update(ctx, func(t *turn) error {
+		m = mourning{version: s.roster.next()}
 		for r := newRation(); m.done < len(s.silent) && !r.over(); m.done++ {
 			m.rest = s.silent[m.done]
-			if done, err := s.bereave(tx, &m, &r, upto, now); err != nil || !done {
+			if done, err := s.bereave(t, &m, &r, upto, now); err != nil || !done {
 				return err
 			}
 		}
@@ -122,24 +121,22 @@ func (s *Sidecar) mourn(ctx context.Context, upto, now time.Time) error {
 		s.silent[0] = m.rest
 	}
 	s.bereft = sooner(s.bereft, m.next)
-	s.roster.set(m.turn, m.known...)
+	s.roster.set(m.version, m.known...)
 	for _, id := range m.gone {
-		s.roster.drop(m.turn, id)
+		s.roster.drop(m.version, id)
 		s.answers.forgetWorker(id)
 	}
 	for _, say := range m.words {
 		say()
 	}
-	s.announce(m.lost...)
-	s.tellFinal(m.lost...)
 	return nil
 }
 
 // bereave tells once that a worker is stale, takes its jobs, and forgets it after
 // a day. It reports false when the ration is over before that.
-func (s *Sidecar) bereave(tx job.Tx, m *mourning, r *ration, upto, now time.Time) (done bool, err error) {
+func (s *Sidecar) bereave(t *turn, m *mourning, r *ration, upto, now time.Time) (done bool, err error) {
 	p := &m.rest
-	w, err := tx.Worker(p.id)
+	w, err := t.Worker(p.id)
 	switch {
 	case job.KindOf(err) == job.NotFound && err != nil:
 		m.gone = append(m.gone, p.id)
@@ -152,7 +149,7 @@ func (s *Sidecar) bereave(tx job.Tx, m *mourning, r *ration, upto, now time.Time
 		return true, nil
 	}
 	if !w.Stale && !p.told {
-		if err := tx.Tell(job.WorkerEvent(job.WorkerStale, w.ID, now)); err != nil {
+		if err := t.Tell(job.WorkerEvent(job.WorkerStale, w.ID, now)); err != nil {
 			return false, err
 		}
 		p.told = true
@@ -161,18 +158,18 @@ func (s *Sidecar) bereave(tx job.Tx, m *mourning, r *ration, upto, now time.Time
 		if r.over() {
 			return false, nil
 		}
-		if err := s.inherit(tx, m, p.jobs[0], w, upto, now); err != nil {
+		if err := s.inherit(t, m, p.jobs[0], w, upto, now); err != nil {
 			return false, err
 		}
 	}
 	switch {
 	case now.Sub(w.BeatAt) > day:
 		m.gone = append(m.gone, w.ID)
-		return true, tx.DeleteWorker(w.ID)
+		return true, t.DeleteWorker(w.ID)
 	case !w.Stale:
 		w.Stale = true
 		m.known = append(m.known, w)
-		return true, tx.PutWorker(w)
+		return true, t.PutWorker(w)
 	}
 	return true, nil
 }
@@ -180,8 +177,8 @@ func (s *Sidecar) bereave(tx job.Tx, m *mourning, r *ration, upto, now time.Time
 // inherit takes a job of a stale worker. A job claimed after its last beat shows
 // that it lived then; m.next says when that is too long ago, too. What has not run
 // out at upto is covered by a grace.
-func (s *Sidecar) inherit(tx job.Tx, m *mourning, id job.ID, w job.WorkerInfo, upto, now time.Time) error {
-	j, err := tx.Job(id)
+func (s *Sidecar) inherit(t *turn, m *mourning, id job.ID, w job.WorkerInfo, upto, now time.Time) error {
+	j, err := t.Job(id)
 	if err != nil || j.State != job.Active || j.Lease.Worker != w.ID {
 		return nil // it has gone on, or cannot be read: a statement that failed fails the transaction anyway
 	}
@@ -192,9 +189,8 @@ func (s *Sidecar) inherit(tx job.Tx, m *mourning, id job.ID, w job.WorkerInfo, u
 	if err := j.Under(&s.o.Rules).Lose(now, "worker_death", s.o.Rand()); err != nil {
 		return err
 	}
-	m.lost = append(m.lost, j)
 	m.words = append(m.words, func() {
 		s.log.Warn("a worker fell silent, its job goes to another", "worker", w.ID, "job", j.ID, "silent", now.Sub(w.BeatAt))
 	})
-	return tx.UpdateJob(j)
+	return t.save(j)
 }

@@ -572,7 +572,11 @@ func (x *uniqueMachine) explain(r *rapid.T) {
 	if p.unique == nil {
 		p.unique = x.drawPolicy(r)
 	}
-	got, err := x.Explain(context.Background(), p.envelope())
+	c, err := p.envelope().Check()
+	if err != nil {
+		r.Fatal(err)
+	}
+	got, err := x.Explain(context.Background(), c)
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -32,51 +32,51 @@ func (s *Sidecar) Register(ctx context.Context, w job.WorkerInfo) (job.Registrat
 	}
 	now := s.now()
 	var fresh job.WorkerInfo
-	var turn uint64
-	err := s.store.Update(ctx, func(tx job.Tx) error {
-		known, err := tx.Worker(w.ID)
+	var version uint64
+	err := s.update(ctx, func(t *turn) error {
+		known, err := t.Worker(w.ID)
 		if err != nil && job.KindOf(err) != job.NotFound {
 			return err
 		}
 		fresh = job.WorkerInfo{ID: w.ID, Directive: known.Directive}.Merge(w, now)
-		if err := tx.Tell(job.WorkerEvent(job.WorkerStarted, w.ID, now)); err != nil {
+		if err := t.Tell(job.WorkerEvent(job.WorkerStarted, w.ID, now)); err != nil {
 			return err
 		}
-		turn = s.roster.turn()
-		return s.meet(tx, job.WorkerInfo{BeatAt: now}, fresh, now)
+		version = s.roster.next()
+		return s.meet(t, job.WorkerInfo{BeatAt: now}, fresh, now)
 	})
 	if err != nil {
 		return job.Registration{}, err
 	}
-	s.met(fresh, turn, now)
+	s.met(fresh, version, now)
 	return job.Registration{Time: now, Heartbeat: pulse, Silence: s.o.Silence, Visibility: s.o.Visibility}, nil
 }
 
 // meet stores what is known of a worker that has spoken, and tells what is new
 // about it: that it is there, or there again, and that it takes no more jobs.
-func (s *Sidecar) meet(tx job.Tx, before, w job.WorkerInfo, now time.Time) error {
+func (s *Sidecar) meet(t *turn, before, w job.WorkerInfo, now time.Time) error {
 	if before.BeatAt.IsZero() || before.Stale {
-		if err := tx.Tell(job.WorkerEvent(job.WorkerStarted, w.ID, now)); err != nil {
+		if err := t.Tell(job.WorkerEvent(job.WorkerStarted, w.ID, now)); err != nil {
 			return err
 		}
 	}
-	if err := s.tellQuiet(tx, before, w, now); err != nil {
+	if err := s.tellQuiet(t, before, w, now); err != nil {
 		return err
 	}
-	return tx.PutWorker(w)
+	return t.PutWorker(w)
 }
 
 // tellQuiet tells that a worker takes no more jobs, if that is new.
-func (s *Sidecar) tellQuiet(tx job.Tx, before, w job.WorkerInfo, now time.Time) error {
+func (s *Sidecar) tellQuiet(t *turn, before, w job.WorkerInfo, now time.Time) error {
 	if w.Wanted() != job.Quiet || before.Wanted() == job.Quiet {
 		return nil
 	}
-	return tx.Tell(job.WorkerEvent(job.WorkerQuiet, w.ID, now))
+	return t.Tell(job.WorkerEvent(job.WorkerQuiet, w.ID, now))
 }
 
-// met is what follows when meet is on disk; turn is that of its transaction.
-func (s *Sidecar) met(w job.WorkerInfo, turn uint64, now time.Time) {
-	s.roster.set(turn, w)
+// met is what follows when meet is on disk; version is that of its transaction.
+func (s *Sidecar) met(w job.WorkerInfo, version uint64, now time.Time) {
+	s.roster.set(version, w)
 	s.clock.wake(dutyWorkers, now.Add(s.o.Silence))
 }
 
@@ -98,62 +98,57 @@ func (s *Sidecar) Deregister(ctx context.Context, id string) (released []job.ID,
 	}
 	now := s.now()
 	for left, stopped := held[id], false; !stopped; { // it may hold very many
-		var freed []*job.Job
-		var turn uint64
+		var freed []job.ID
+		var version uint64
 		done := 0
-		err := s.store.Update(ctx, func(tx job.Tx) error {
-			freed, done, stopped, turn = nil, 0, false, s.roster.turn()
-			if _, err := tx.Worker(id); err != nil {
+		err := s.update(ctx, func(t *turn) error {
+			freed, done, stopped, version = nil, 0, false, s.roster.next()
+			if _, err := t.Worker(id); err != nil {
 				return err
 			}
 			for r := newRation(); done < len(left) && !r.over(); done++ {
-				j, err := s.giveBack(tx, left[done], id, now)
+				held, err := s.giveBack(t, left[done], id, now)
 				if err != nil {
 					return err
 				}
-				if j != nil {
-					freed = append(freed, j)
+				if held {
+					freed = append(freed, left[done])
 				}
 			}
 			if stopped = done == len(left); !stopped {
 				return nil
 			}
-			if err := tx.Tell(job.WorkerEvent(job.WorkerStopped, id, now)); err != nil {
+			if err := t.Tell(job.WorkerEvent(job.WorkerStopped, id, now)); err != nil {
 				return err
 			}
-			return tx.DeleteWorker(id)
+			return t.DeleteWorker(id)
 		})
 		if err != nil {
 			return released, err
 		}
-		left = left[done:]
-		for _, j := range freed {
-			released = append(released, j.ID)
-		}
+		left, released = left[done:], append(released, freed...)
 		if stopped {
-			s.roster.drop(turn, id)
+			s.roster.drop(version, id)
 			s.answers.forgetWorker(id)
 		}
-		s.announce(freed...)
-		s.tellFinal(freed...)
 	}
 	return released, nil
 }
 
-// giveBack returns a job that a worker held a moment ago to its queue, nil if it
-// does not hold it any more.
-func (s *Sidecar) giveBack(tx job.Tx, id job.ID, worker string, now time.Time) (*job.Job, error) {
-	j, err := tx.Job(id)
+// giveBack returns a job that a worker held a moment ago to its queue, and reports
+// whether it still held it.
+func (s *Sidecar) giveBack(t *turn, id job.ID, worker string, now time.Time) (bool, error) {
+	j, err := t.Job(id)
 	switch {
 	case err != nil && job.KindOf(err) == job.NotFound, err == nil && (j.State != job.Active || j.Lease.Worker != worker):
-		return nil, nil
+		return false, nil
 	case err != nil:
-		return nil, err
+		return false, err
 	}
 	if err := j.Under(&s.o.Rules).Fail(now, job.Claim{ID: j.ID, Worker: worker}, job.Failure{Requeue: true}, s.o.Rand()); err != nil {
-		return nil, err
+		return false, err
 	}
-	return j, tx.UpdateJob(j)
+	return true, t.save(j)
 }
 
 // Workers lists the workers that are known; see [job.Operator].

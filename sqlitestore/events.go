@@ -3,7 +3,6 @@ package sqlitestore
 import (
 	"encoding/json"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -105,5 +104,3 @@ func listed(words []string, s string) bool {
 	}
 	return false
 }
-
-func appendInt(dst []byte, n int64) []byte { return strconv.AppendInt(dst, n, 10) }

@@ -168,7 +168,7 @@ type sayer func(what string, jobs []*job.Job, err error) error
 func (g *garden) lookUp(tx job.Tx, say sayer) error {
 	for _, j := range g.jobs {
 		if j.Unique != nil {
-			twins, err := tx.Twins(j.UniqueKey(), "")
+			twins, err := tx.Twins(j.Fingerprint, "")
 			if err := say("twins", twins, err); err != nil {
 				return err
 			}

@@ -3,6 +3,7 @@ package sqlitestore
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -62,7 +63,7 @@ func (r reader) chain(told int64, newer []job.Event) ([]job.Event, error) {
 // lineOf is the line of the event with a Seq. Only the start of a line counts:
 // the data of another event may look like one.
 func lineOf(lines string, seq int64) (string, bool) {
-	start := string(append(appendInt([]byte("\n{\"s\":"), seq), ','))
+	start := string(append(strconv.AppendInt([]byte("\n{\"s\":"), seq, 10), ','))
 	if !strings.HasPrefix(lines, start[1:]) {
 		i := strings.Index(lines, start)
 		if i < 0 {

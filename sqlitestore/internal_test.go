@@ -44,6 +44,8 @@ func TestPlans(t *testing.T) {
 		{"list dead", "SELECT id FROM jobs" + dead.String() + " ORDER BY finished_at DESC, id DESC LIMIT ?"},
 		{"list holding", "SELECT " + jobColumns + " FROM jobs" + holding.String() + " ORDER BY id DESC LIMIT ?"},
 		{"count holding", "SELECT count(*) FROM jobs" + counting.String()},
+		{"count newest", "SELECT count(*) FROM (SELECT 1 FROM (" + newestJobs + ") WHERE type = ? LIMIT ?)"},
+		{"count newest dead", "SELECT count(*) FROM (SELECT 1 FROM (" + newestDead + ") WHERE type = ? LIMIT ?)"},
 		{"allQueues", allQueues}, {"queueByName", queueByName}, {"putQueue", putQueue}, {"putWorker", putWorker},
 		{"putMark", putMark}, {"putEvents", putEvents}, {"eventChunks", eventChunks}, {"pruneEvents", pruneEvents},
 		{"toldOf", toldOf}, {"eventChunk", eventChunk}, {"oldest dead", "SELECT id FROM jobs" + dead.String() + oldestDead},

@@ -3,9 +3,7 @@ package sqlitestore
 import (
 	"database/sql/driver"
 	"encoding/json"
-	"fmt"
 	"math"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -114,125 +112,6 @@ func (r reader) Holders(worker string) (map[string][]job.ID, error) {
 	held := map[string][]job.ID{}
 	err := r.ask(holders, func(id, worker string) { held[worker] = append(held[worker], job.ID(id)) }, []driver.Value{worker, worker})
 	return held, translate("read which jobs the workers run", err)
-}
-
-// where collects the conditions of a Filter.
-type where struct {
-	conds []string
-	args  []any
-}
-
-func (w *where) and(cond string, args ...any) {
-	w.conds = append(w.conds, cond)
-	w.args = append(w.args, args...)
-}
-
-func (w *where) String() string {
-	if len(w.conds) == 0 {
-		return ""
-	}
-	return " WHERE " + strings.Join(w.conds, " AND ")
-}
-
-// conditions turns a filter into SQL: constant texts and arguments, never a value in the text.
-func conditions(f job.Filter) where {
-	var w where
-	at := "created_at"
-	if f.Dead {
-		at = "finished_at"
-		w.and("dead = 1")
-	}
-	if f.Holding {
-		w.and(claims)
-	}
-	if len(f.States) > 0 {
-		marks := strings.TrimSuffix(strings.Repeat("?, ", len(f.States)), ", ")
-		args := make([]any, len(f.States))
-		for i, s := range f.States {
-			args[i] = string(s)
-		}
-		w.and("state IN ("+marks+")", args...)
-	}
-	if f.Queue != "" {
-		w.and("queue = ?", f.Queue)
-	}
-	if prefix, ok := strings.CutSuffix(f.Type, "*"); ok {
-		w.and("substr(type, 1, ?) = ?", len(prefix), prefix)
-	} else if f.Type != "" {
-		w.and("type = ?", f.Type)
-	}
-	if f.ErrorType != "" {
-		w.and("iif(json_valid(error), json_extract(error, '$.type'), NULL) = ?", f.ErrorType)
-	}
-	if !f.Since.IsZero() {
-		w.and(at+" >= ?", f.Since.UnixMilli())
-	}
-	if !f.Until.IsZero() {
-		w.and(at+" < ?", f.Until.UnixMilli())
-	}
-	return w
-}
-
-// claims are the jobs for which a list shows the unique keys: of each key the
-// newest job that has not ended, else the one that holds it. The planner would
-// look for them among all jobs, as their ids come in the order of the list; so
-// the indexes are named, which hold all that is asked for.
-const claims = `id IN (
-SELECT id FROM jobs AS h INDEXED BY jobs_held
-WHERE holds > 0 AND NOT EXISTS (
-  SELECT 1 FROM jobs AS p INDEXED BY jobs_past
-  WHERE p.fingerprint = h.fingerprint AND p.holds = 0 AND p.state IN (` + alive + `)
-    AND (h.state NOT IN (` + alive + `) OR (p.created_at, p.id) > (h.created_at, h.id)))
-UNION ALL
-SELECT id FROM jobs AS p INDEXED BY jobs_past
-WHERE holds = 0 AND state IN (` + alive + `) AND NOT EXISTS (
-  SELECT 1 FROM jobs AS n INDEXED BY jobs_past
-  WHERE n.fingerprint = p.fingerprint AND n.holds = 0 AND n.state IN (` + alive + `) AND (n.created_at, n.id) > (p.created_at, p.id))
-  AND NOT EXISTS (
-  SELECT 1 FROM jobs AS h INDEXED BY jobs_held
-  WHERE h.fingerprint = p.fingerprint AND h.holds > 0 AND h.state IN (` + alive + `) AND (h.created_at, h.id) > (p.created_at, p.id)))`
-
-// alive are the states that are not final.
-const alive = `'scheduled', 'available', 'pending', 'active', 'retryable'`
-
-// Jobs reads one page of a list.
-func (r reader) Jobs(f job.Filter) (page job.Page, err error) {
-	if err := r.long(); err != nil {
-		return page, err
-	}
-	w := conditions(f)
-	if err := sqlx.Get(r.q, &page.Total, "SELECT count(*) FROM jobs"+w.String(), w.args...); err != nil {
-		return page, translate("count jobs", err)
-	}
-	order := " ORDER BY id DESC"
-	if f.Dead {
-		order = " ORDER BY finished_at DESC, id DESC"
-	}
-	if f.Cursor != "" {
-		var at int64
-		var id string
-		if n, err := fmt.Sscanf(f.Cursor, "%d.%36s", &at, &id); n != 2 || err != nil || !job.ValidID(id) {
-			e := job.Errorf(job.Invalid, "cursor is not one that this list gave: %.60q", f.Cursor)
-			e.Details = map[string]any{"field": "cursor"}
-			return page, e
-		}
-		if f.Dead {
-			w.and("(finished_at, id) < (?, ?)", at, id)
-		} else {
-			w.and("id < ?", id)
-		}
-	}
-	// The ids first: where they must be sorted, whole jobs would be sorted in memory.
-	query := "SELECT " + jobColumns + " FROM (SELECT id AS listed FROM jobs" + w.String() + order + " LIMIT ? OFFSET ?) CROSS JOIN jobs ON id = listed"
-	jobs, more, err := r.some(f.Limit, f.Room, query, append(w.args, f.Limit+1, f.Offset)...)
-	if err != nil {
-		return page, translate("list jobs", err)
-	}
-	if page.Jobs = jobs; more {
-		last := jobs[len(jobs)-1]
-		page.Next = fmt.Sprintf("%d.%s", last.FinishedAt.UnixMilli(), last.ID)
-	}
-	return page, nil
 }
 
 const deadStats = `SELECT queue, type, coalesce(iif(json_valid(error), json_extract(error, '$.type'), NULL), '') AS error_type,

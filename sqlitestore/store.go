@@ -78,7 +78,8 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// start connects, makes or checks the schema, and starts the writer.
+// start connects, makes or checks the schema, and starts the writer. What it has
+// opened when it fails, release closes.
 func (s *Store) start(ctx context.Context, o Options) error {
 	if err := create(ctx, s.path); err != nil {
 		return err
@@ -94,50 +95,71 @@ func (s *Store) start(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	for _, step := range [...]func() error{
+		func() error { return s.openWriter(ctx, rw, o) },
+		func() error { return s.guardFiles(ctx, found) },
+		func() error { return migrate(s.w.conn, s.path, o.Log) },
+		s.name,
+		func() error { return s.date(o.Log) },
+		func() error { return s.w.prepare() },
+		func() error { return s.w.load() },
+		func() error { return s.openReaders(ctx) },
+		func() error { return s.startCheckpointer(ctx, rw, o.Log) },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	if found.frames > 0 || found.damaged() {
+		if s.check, err = startCheck(ctx, s.path, &s.troubles, s.w.failed); err != nil {
+			return err
+		}
+	}
+	warnExposed(s.path, o.Log)
+	s.guard = newGuard(s)
+	if !o.alone {
+		s.guard.start()
+	}
+	go s.w.run()
+	return nil
+}
+
+// openWriter opens the one connection that writes.
+func (s *Store) openWriter(ctx context.Context, rw *connector, o Options) error {
 	conn, err := rw.Connect(ctx)
 	if err != nil {
 		return err
 	}
 	s.w = &writer{
 		calls: make(chan *call, backlog), ended: make(chan struct{}), log: o.Log,
-		troubles: &s.troubles, failed: s.failed, gauge: newGauge(),
+		troubles: &s.troubles, failed: s.failed, gauge: newGauge(), claim: s.claim,
 		conn: conn, cold: sqlx.NewDb(sql.OpenDB(only{conn, rw}), "sqlite"),
 	}
+	s.w.tx = &tx{w: s.w, reader: reader{q: s.w.cold}, call: changes{jobs: map[job.ID]*job.Job{}}}
 	s.w.cold.SetMaxOpenConns(1)
-	if err := s.w.cold.PingContext(ctx); err != nil { // from here on the connection is closed with cold
-		return err
-	}
-	s.w.claim = s.claim
+	return s.w.cold.PingContext(ctx) // from here on the connection is closed with cold
+}
+
+// guardFiles takes hold of the files, so that their loss is noticed, and makes the
+// log ready to be written.
+func (s *Store) guardFiles(ctx context.Context, found survey) (err error) {
 	if s.sentry, err = post(ctx, s.path); err != nil {
 		return err
 	}
 	if s.w.place, err = hold(s.path); err != nil {
 		return err
 	}
-	if err := renewTail(conn, s.w.place.log.path); err != nil {
+	if err := renewTail(s.w.conn, s.w.place.log.path); err != nil {
 		return err
 	}
 	if found.damaged() { // and accepted: what is left is moved, so that the damage is not met again
-		if err := script(conn, "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
-			return err
-		}
+		return script(s.w.conn, "PRAGMA wal_checkpoint(TRUNCATE)")
 	}
-	s.w.tx = &tx{w: s.w, reader: reader{q: s.w.cold}, call: changes{jobs: map[job.ID]*job.Job{}}}
-	if err := migrate(conn, s.path, o.Log); err != nil {
-		return err
-	}
-	if err := s.name(); err != nil {
-		return err
-	}
-	if err := s.date(o.Log); err != nil {
-		return err
-	}
-	if err := s.w.prepare(); err != nil {
-		return err
-	}
-	if err := s.w.load(); err != nil {
-		return err
-	}
+	return nil
+}
+
+// openReaders opens the connections of both lanes.
+func (s *Store) openReaders(ctx context.Context) error {
 	ro, err := newConnector(s.path, true)
 	if err != nil {
 		return err
@@ -151,20 +173,6 @@ func (s *Store) start(ctx context.Context, o Options) error {
 	}
 	s.scans = scanning{db: sqlx.NewDb(sql.OpenDB(ro), "sqlite"), turns: make(chan struct{}, scans()), wait: scanWait, most: scanTime}
 	s.scans.db.SetMaxOpenConns(cap(s.scans.turns))
-	if err := s.startCheckpointer(ctx, rw, o.Log); err != nil {
-		return err
-	}
-	if found.frames > 0 || found.damaged() {
-		if s.check, err = startCheck(ctx, s.path, &s.troubles, s.w.failed); err != nil {
-			return err
-		}
-	}
-	warnExposed(s.path, o.Log)
-	s.guard = newGuard(s)
-	if !o.alone {
-		s.guard.start()
-	}
-	go s.w.run()
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -270,35 +271,21 @@ type eventLine struct {
 
 // appendEvent writes one line by hand: events are as hot as jobs.
 func appendEvent(b *bytes.Buffer, e *note) {
-	s := b.AvailableBuffer()
-	s = append(s, `{"s":`...)
-	s = appendInt(s, e.Seq)
+	w := rawjson.Object(b.AvailableBuffer())
+	w.Int("s", e.Seq)
 	if e.prev != 0 {
-		s = append(s, `,"p":`...)
-		s = appendInt(s, e.prev)
+		w.Int("p", e.prev)
 	}
-	s = append(s, `,"t":`...)
-	s = job.AppendString(s, e.Type)
-	s = append(s, `,"at":`...)
-	s = appendInt(s, e.Time.UnixMilli())
-	for _, m := range [...]struct{ key, v string }{{`,"j":`, string(e.JobID)}, {`,"jt":`, e.JobType}, {`,"q":`, e.Queue}} {
-		if m.v != "" {
-			s = append(s, m.key...)
-			s = job.AppendString(s, m.v)
+	w.Str("t", e.Type).Int("at", e.Time.UnixMilli())
+	w.Optional("j", string(e.JobID)).Optional("jt", e.JobType).Optional("q", e.Queue)
+	at := len(w)
+	w.Raw("d", e.Data)
+	for i := at; i < len(w); i++ {
+		if w[i] == '\n' { // white space between tokens: a string holds none
+			w[i] = ' '
 		}
 	}
-	if e.Data != nil {
-		s = append(s, `,"d":`...)
-		at := len(s)
-		s = append(s, e.Data...)
-		for i := at; i < len(s); i++ {
-			if s[i] == '\n' { // white space between tokens: a string holds none
-				s[i] = ' '
-			}
-		}
-	}
-	s = append(s, '}', '\n')
-	b.Write(s)
+	b.Write(append(w.Close(), '\n'))
 }
 
 func (l eventLine) event() job.Event {

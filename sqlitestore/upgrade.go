@@ -132,9 +132,16 @@ func ofSchema1(v []driver.Value) *job.Job {
 // keyOne stores the key of a job. One whose policy would be refused today gets
 // none: it was never held to it.
 func keyOne(write *stmt, j *job.Job) error {
-	pushed := job.Job{Envelope: job.Envelope{ID: j.ID, Type: j.Type, Queue: j.Queue, Args: j.Args, Meta: j.Meta, Unique: j.Unique}}
 	policy, err := job.ParseUnique(j.Unique, true)
-	if err != nil || pushed.Validate() != nil || pushed.Push(j.CreatedAt) != nil {
+	if err != nil {
+		return nil
+	}
+	c, err := job.Envelope{ID: j.ID, Type: j.Type, Queue: j.Queue, Args: j.Args, Meta: j.Meta, Unique: j.Unique}.Check()
+	if err != nil {
+		return nil
+	}
+	pushed, err := c.Push(j.CreatedAt)
+	if err != nil {
 		return nil
 	}
 	holds := policy.States

@@ -35,6 +35,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -117,22 +118,21 @@ func (k known) into(meta json.RawMessage) json.RawMessage {
 		return meta // the job's own check says what is wrong with it
 	}
 	traced := given["trace_id"] || given["traceparent"] || given["tracestate"]
-	b, sep := []byte{'{'}, ""
+	b := rawjson.Object(make([]byte, 0, len(meta)+512))
 	if len(given) > 0 {
-		trimmed := bytes.TrimSpace(meta)
-		b, sep = append(make([]byte, 0, len(trimmed)+512), trimmed[:len(trimmed)-1]...), ","
+		b = append(b[:0], bytes.TrimSpace(meta)...)
+		b.Reopen()
 	}
 	for _, m := range k {
 		if given[m.name] || traced && strings.HasPrefix(m.name, "trace") {
 			continue
 		}
-		b = append(job.AppendString(append(b, sep...), m.name), ':')
-		b, sep = job.AppendString(b, m.value), ","
+		b.Str(m.name, m.value)
 	}
-	if b = append(b, '}'); len(b) > job.MaxMetaBytes {
+	if len(b.Close()) > job.MaxMetaBytes {
 		return meta
 	}
-	return b
+	return json.RawMessage(b)
 }
 
 // names are those of the members of meta, and whether it is an object.

@@ -57,12 +57,13 @@ func baselineHandler() http.Handler {
 		if err != nil {
 			return err
 		}
-		env, err := job.ParseEnvelope(raw)
+		checked, err := job.ParseEnvelope(raw)
 		if err != nil {
 			return c.String(http.StatusBadRequest, err.Error())
 		}
 		now := time.Now()
-		env.ID, env.MaxAttempts = "01900000-0000-7000-8000-000000000000", 3
+		env := checked.Envelope()
+		env.ID = "01900000-0000-7000-8000-000000000000"
 		j := job.Job{Envelope: env, Status: job.Status{State: job.Available, CreatedAt: now, EnqueuedAt: now}}
 		body := append(j.AppendJSON([]byte(`{"job":`), job.View{}), '}')
 		return c.Blob(http.StatusCreated, "application/openjobspec+json", body)

@@ -44,7 +44,7 @@ func (b *bench) enqueueInProcess(ctx context.Context, svc job.Service) (result, 
 		return result{}, err
 	}
 	r, err := b.load(b.callers(), func(*caller) (int, error) {
-		_, err := svc.Enqueue(ctx, e)
+		_, err := svc.EnqueueChecked(ctx, e)
 		return 1, err
 	})
 	r.Workload, r.What = "inprocess-push", "call"
@@ -58,7 +58,7 @@ func (b *bench) cycleInProcess(ctx context.Context, svc job.Service) (result, er
 	}
 	fetch := job.FetchRequest{Queues: []string{"bench-cycle"}, Count: 1, Worker: "bench"}
 	r, err := b.load(b.callers(), func(*caller) (int, error) {
-		if _, err := svc.Enqueue(ctx, e); err != nil {
+		if _, err := svc.EnqueueChecked(ctx, e); err != nil {
 			return 0, fmt.Errorf("enqueue: %w", err)
 		}
 		jobs, err := svc.Fetch(ctx, fetch)

@@ -107,11 +107,11 @@ func (b *bench) commits(ctx context.Context, src *source, way waking) (result, e
 		return result{}, err
 	}
 	defer hangUp()
-	e, err := job.ParseEnvelope(b.jobJSON("bench-outbox"))
+	c, err := job.ParseEnvelope(b.jobJSON("bench-outbox"))
 	if err != nil {
 		return result{}, err
 	}
-	box := outbox.New(src.dialect)
+	e, box := c.Envelope(), outbox.New(src.dialect)
 	r, err := b.wakeUps(ctx, cs[0], "bench-outbox", func() (time.Time, error) {
 		err := commitOne(ctx, src.db, box, e)
 		at := time.Now()
@@ -127,11 +127,11 @@ func (b *bench) commits(ctx context.Context, src *source, way waking) (result, e
 // appAlone is what the row costs the app: its transaction of one INSERT with a
 // second one into the outbox, and without, by turns.
 func (b *bench) appAlone(ctx context.Context, src *source) ([]result, error) {
-	e, err := job.ParseEnvelope(b.jobJSON("bench-outbox"))
+	c, err := job.ParseEnvelope(b.jobJSON("bench-outbox"))
 	if err != nil {
 		return nil, err
 	}
-	box := outbox.New(src.dialect)
+	e, box := c.Envelope(), outbox.New(src.dialect)
 	var with, without caller
 	began := time.Now()
 	for n := 0; time.Since(began) < b.cfg.Duration && (b.cfg.Jobs == 0 || n < b.cfg.Jobs); n++ {

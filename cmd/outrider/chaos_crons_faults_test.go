@@ -176,7 +176,11 @@ func TestTheAuditorsOfTicksHaveTeeth(t *testing.T) {
 			if s == 7 {
 				b.told["a"] = append(b.told["a"], cronEvent{job.CronMissed, at(3), at(6), at(7), ""})
 			}
-			j := &job.Job{Envelope: c.Instance(job.Envelope{}, job.ID(fmt.Sprint("job ", s)), at(s), at(s))}
+			run, err := c.Instance(job.Checked{}, job.ID(fmt.Sprint("job ", s)), at(s), at(s))
+			if err != nil {
+				t.Fatal(err)
+			}
+			j := &job.Job{Envelope: run.Envelope()}
 			b.jobs["a"], b.byID[j.ID] = append(b.jobs["a"], j), j
 			b.told["a"] = append(b.told["a"], cronEvent{job.CronTriggered, at(s), at(s), at(s), j.ID})
 			c.Note(job.CronRun{At: at(s), JobID: j.ID})

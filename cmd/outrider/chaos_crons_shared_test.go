@@ -179,9 +179,9 @@ func (s *chaosShop) rowsOfTicks() map[job.ID]cronTick {
 		var id job.ID
 		var options string
 		s.must(rows.Scan(&id, &options))
-		e, err := job.ParseEnvelope([]byte(`{"type":"chaos.tick","args":[],"options":` + options + `}`))
+		c, err := job.ParseEnvelope([]byte(`{"type":"chaos.tick","args":[],"options":` + options + `}`))
 		s.must(err)
-		m := cronMetaIn(e.Meta)
+		m := cronMetaIn(c.Envelope().Meta)
 		all[id] = cronTick{m.Name, m.At.UnixMilli()}
 	}
 	s.must(rows.Err())

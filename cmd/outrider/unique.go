@@ -294,7 +294,11 @@ func (q *question) keyOf(ctx context.Context, id job.ID) (string, error) {
 // keyless says that a job holds no key. It may still be met under the key that it
 // once held, by a policy that counts its state.
 func (q *question) keyless(ctx context.Context, j *job.Job) error {
-	x, err := q.client.Explain(ctx, job.Envelope{Type: j.Type, Queue: j.Queue, Args: j.Args, Meta: j.Meta, Unique: j.Unique})
+	c, err := job.Envelope{Type: j.Type, Queue: j.Queue, Args: j.Args, Meta: j.Meta, Unique: j.Unique}.Check()
+	var x job.Explanation
+	if err == nil {
+		x, err = q.client.Explain(ctx, c)
+	}
 	if err != nil || !j.RewrittenAt.IsZero() { // its key is not that of the args which it has now
 		return notFound("job %s is %s and holds no key any more", j.ID, j.State)
 	}

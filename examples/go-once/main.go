@@ -16,6 +16,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/outrider-jobs/outrider/client"
+	"github.com/outrider-jobs/outrider/once"
 )
 
 func main() {
@@ -55,7 +56,7 @@ func (b bank) init(ctx context.Context) error {
 			return err
 		}
 	}
-	return client.CreateOnce(ctx, b.db)
+	return once.Create(ctx, b.db)
 }
 
 // send asks for the transfer. In an app this row stands in a transaction with others.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/outrider-jobs/outrider/client"
 	"github.com/outrider-jobs/outrider/job"
+	"github.com/outrider-jobs/outrider/once"
 )
 
 // transfer is the handler. The record that the job is done is in the same
@@ -22,7 +23,7 @@ func (b bank) transfer(ctx context.Context, j *job.Job) error {
 		return err
 	}
 	defer tx.Rollback() // after Commit it does nothing
-	first, err := client.Once(ctx, tx, j)
+	first, err := once.Record(ctx, tx, j)
 	if err != nil {
 		return err
 	}

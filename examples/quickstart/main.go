@@ -65,10 +65,8 @@ func run(ctx context.Context, dir string, out io.Writer) error {
 		return err
 	}
 	defer tx.Rollback()
-	if _, err := tx.ExecContext(ctx, `CREATE TABLE orders (id INTEGER PRIMARY KEY, email TEXT)`); err != nil {
-		return err
-	}
-	if _, err := tx.ExecContext(ctx, `INSERT INTO orders VALUES (1, 'ada@example.com')`); err != nil {
+	if _, err := tx.ExecContext(ctx, `CREATE TABLE orders (id INTEGER PRIMARY KEY, email TEXT);
+		INSERT INTO orders VALUES (1, 'ada@example.com')`); err != nil {
 		return err
 	}
 	_, err = outbox.New(dialect).Add(ctx, tx, job.Envelope{Type: "order.confirm", Args: []byte(`[1, "ada@example.com"]`)})

@@ -1,4 +1,3 @@
-// Package rawjson looks at JSON text without decoding it.
 package rawjson
 
 // deepest is how deep the JSON may be nested that encoding/json reads.
@@ -11,39 +10,27 @@ const deepest = 10_000
 // inside of strings, and what is nested deeper than 10,000 levels is not valid, as
 // those who read it may call themselves for each level.
 func Valid(raw []byte) (depth int, ok bool) {
-	// Each nested value has its bit: 1 in an object, 0 in an array.
-	var room [2]uint64
-	kinds := room[:]
-	level := 0
-	i := 0
-	for {
+	var n nesting
+	n.kinds = n.room[:]
+	for i := 0; ; {
 		// A value begins here.
-		if i = skip(raw, i); i == len(raw) {
-			return depth, false
+		if i = skipSpace(raw, i); i == len(raw) {
+			return n.depth, false
 		}
 		switch c := raw[i]; c {
 		case '{', '[':
-			if level++; level > deepest {
-				return depth, false
+			if !n.open(c) {
+				return n.depth, false
 			}
-			depth = max(depth, level)
-			if level == 64*len(kinds) {
-				kinds = append(kinds, 0)
-			}
-			word, bit := level/64, uint64(1)<<(level%64)
-			kinds[word] &^= bit
-			if c == '{' {
-				kinds[word] |= bit
-			}
-			if i = skip(raw, i+1); i == len(raw) {
-				return depth, false
+			if i = skipSpace(raw, i+1); i == len(raw) {
+				return n.depth, false
 			}
 			if raw[i] == c+2 { // '}' and ']' come two behind '{' and '['
 				break // it is empty, and is closed below
 			}
 			if c == '{' {
 				if i = name(raw, i); i < 0 {
-					return depth, false
+					return n.depth, false
 				}
 			}
 			continue
@@ -59,33 +46,63 @@ func Valid(raw []byte) (depth int, ok bool) {
 			i = number(raw, i)
 		}
 		if i < 0 {
-			return depth, false
+			return n.depth, false
 		}
-		// A value has ended, or one that is empty is about to.
-		for {
-			i = skip(raw, i)
-			if level == 0 {
-				return depth, i == len(raw)
-			}
-			if i == len(raw) {
-				return depth, false
-			}
-			object := kinds[level/64]>>(level%64)&1 == 1
-			c := raw[i]
-			i++
-			if c == ',' {
-				if object {
-					if i = name(raw, skip(raw, i)); i < 0 {
-						return depth, false
-					}
-				}
-				break
-			}
-			if object && c != '}' || !object && c != ']' {
-				return depth, false
-			}
-			level--
+		if i = n.ended(raw, i); i < 0 || n.level == 0 {
+			return n.depth, i == len(raw)
 		}
+	}
+}
+
+// nesting is what is open where [Valid] is: each value that is has its bit, 1 for an
+// object and 0 for an array.
+type nesting struct {
+	room         [2]uint64
+	kinds        []uint64
+	level, depth int // how many are open, and the most that were
+}
+
+// open notes the value that c opens, and reports whether it may be that deep.
+func (n *nesting) open(c byte) bool {
+	if n.level++; n.level > deepest {
+		return false
+	}
+	n.depth = max(n.depth, n.level)
+	if n.level == 64*len(n.kinds) {
+		n.kinds = append(n.kinds, 0)
+	}
+	word, bit := n.level/64, uint64(1)<<(n.level%64)
+	n.kinds[word] &^= bit
+	if c == '{' {
+		n.kinds[word] |= bit
+	}
+	return true
+}
+
+// ended is where the next value begins, or all of raw has ended, if a value has ended at
+// raw[i:], or one that is empty is about to; negative if what stands there is neither.
+func (n *nesting) ended(raw []byte, i int) int {
+	for {
+		i = skipSpace(raw, i)
+		if n.level == 0 {
+			return i
+		}
+		if i == len(raw) {
+			return -1
+		}
+		object := n.kinds[n.level/64]>>(n.level%64)&1 == 1
+		c := raw[i]
+		i++
+		if c == ',' {
+			if object {
+				i = name(raw, skipSpace(raw, i))
+			}
+			return i
+		}
+		if object && c != '}' || !object && c != ']' {
+			return -1
+		}
+		n.level--
 	}
 }
 
@@ -101,14 +118,6 @@ var space, plain = func() (space, plain [256]bool) {
 	return space, plain
 }()
 
-// skip is where the white space at raw[i:] has ended.
-func skip(raw []byte, i int) int {
-	for i < len(raw) && space[raw[i]] {
-		i++
-	}
-	return i
-}
-
 // name is where the value of the member begins whose name is at raw[i:], behind the
 // colon; negative if there is none.
 func name(raw []byte, i int) int {
@@ -118,7 +127,7 @@ func name(raw []byte, i int) int {
 	if i = str(raw, i); i < 0 {
 		return -1
 	}
-	if i = skip(raw, i); i == len(raw) || raw[i] != ':' {
+	if i = skipSpace(raw, i); i == len(raw) || raw[i] != ':' {
 		return -1
 	}
 	return i + 1

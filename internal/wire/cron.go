@@ -7,15 +7,17 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
 // orNull appends an instant; a zero one is null.
-func orNull(b []byte, name string, t time.Time) []byte {
+func orNull(b *rawjson.Writer, name string, t time.Time) {
 	if t.IsZero() {
-		return append(key(b, name), "null"...)
+		b.Null(name)
+		return
 	}
-	return at(b, name, t)
+	b.Time(name, t)
 }
 
 // shownTemplate is what an answer says of the jobs of a schedule.
@@ -24,7 +26,7 @@ type shownTemplate struct{ kind, queue, args, meta, options json.RawMessage }
 // shown cuts a template. What it does not say has the value that its jobs get.
 func shown(template json.RawMessage) shownTemplate {
 	t := shownTemplate{kind: json.RawMessage(`""`), args: json.RawMessage("[]"), meta: json.RawMessage("{}"), options: json.RawMessage("{}")}
-	flat := json.RawMessage(job.AppendString(nil, job.DefaultQueue))
+	flat := json.RawMessage(rawjson.AppendString(nil, job.DefaultQueue))
 	// It is an object that was checked when it came.
 	_ = job.Members(template, func(name string, v json.RawMessage) error {
 		switch {
@@ -42,13 +44,7 @@ func shown(template json.RawMessage) shownTemplate {
 		}
 		return nil
 	})
-	_ = job.Members(t.options, func(name string, v json.RawMessage) error {
-		if name == "queue" && !isNull(v) {
-			t.queue = v
-		}
-		return nil
-	})
-	if t.queue == nil {
+	if t.queue = rawjson.Member(t.options, "queue"); t.queue == nil || isNull(t.queue) {
 		t.queue = flat
 	}
 	return t
@@ -59,88 +55,91 @@ func shown(template json.RawMessage) shownTemplate {
 const addedOptions = `, "options":{}}`
 
 // appendTemplate appends a template as it is stored, and with options.
-func appendTemplate(b []byte, template json.RawMessage) []byte {
+func appendTemplate(b *rawjson.Writer, template json.RawMessage) {
 	template = bytes.TrimSpace(template)
-	given := false
-	_ = job.Members(template, func(name string, _ json.RawMessage) error {
-		given = given || name == "options"
-		return nil
-	})
-	b = append(key(b, "job_template"), template...)
-	if given || len(template) == 0 {
-		return b
+	b.Raw("job_template", template)
+	if len(template) > 0 && !rawjson.Has(template, "options") {
+		b.Reopen()
+		*b = append(*b, addedOptions...)
 	}
-	return append(b[:len(b)-1], addedOptions...)
 }
 
 // appendCron appends the members of a schedule (contract §3.15). Those that stand
 // flat beside whole ones leave out cron, which is a schedule there.
-func appendCron(b []byte, c *job.Cron, flat bool) []byte {
+func appendCron(b *rawjson.Writer, c *job.Cron, flat bool) {
 	t := shown(c.Template)
-	b = str(b, "id", c.Name)
-	b = str(b, "name", c.Name)
-	b = str(b, "expression", c.Expression)
+	b.Str("id", c.Name).Str("name", c.Name).Str("expression", c.Expression)
 	if !flat {
-		b = str(b, "cron", c.Expression)
+		b.Str("cron", c.Expression)
 	}
-	b = str(b, "schedule", c.Expression)
+	b.Str("schedule", c.Expression)
 	zone := c.Timezone
 	if zone == "" {
 		zone = "UTC"
 	}
-	b = str(b, "timezone", zone)
-	b = append(key(b, "type"), t.kind...)
-	b = append(key(b, "queue"), t.queue...)
-	b = append(key(b, "args"), t.args...)
-	b = append(key(b, "meta"), t.meta...)
-	b = append(key(b, "options"), t.options...)
-	b = appendTemplate(b, c.Template)
-	b = str(b, "overlap_policy", string(c.Overlap))
-	b = flag(b, "enabled", c.On())
-	b = str(b, "status", map[bool]string{true: "active", false: "paused"}[c.On()])
+	b.Str("timezone", zone)
+	b.Raw("type", t.kind)
+	b.Raw("queue", t.queue)
+	b.Raw("args", t.args)
+	b.Raw("meta", t.meta)
+	b.Raw("options", t.options)
+	appendTemplate(b, c.Template)
+	b.Str("overlap_policy", string(c.Overlap))
+	b.Bool("enabled", c.On())
+	b.Str("status", map[bool]string{true: "active", false: "paused"}[c.On()])
 	if c.Description == "" {
-		b = append(key(b, "description"), "null"...)
+		b.Null("description")
 	} else {
-		b = str(b, "description", c.Description)
+		b.Str("description", c.Description)
 	}
-	b = orNull(b, "last_run_at", c.LastRunAt)
-	b = orNull(b, "next_run_at", c.NextRunAt)
-	b = num(b, "run_count", c.RunCount)
-	b = orNull(b, "created_at", c.CreatedAt)
-	b = orNull(b, "updated_at", c.UpdatedAt)
-	b = someText(b, "source", c.Source)
-	return someText(b, "last_job_id", string(c.LastJob))
+	orNull(b, "last_run_at", c.LastRunAt)
+	orNull(b, "next_run_at", c.NextRunAt)
+	b.Int("run_count", c.RunCount)
+	orNull(b, "created_at", c.CreatedAt)
+	orNull(b, "updated_at", c.UpdatedAt)
+	b.Optional("source", c.Source).Optional("last_job_id", string(c.LastJob))
 }
 
 // bothCrons appends a schedule under the two names that clients look for.
-func bothCrons(b []byte, c *job.Cron) []byte {
-	b = append(key(b, "cron"), '{')
-	from := len(b) - 1
-	b = append(appendCron(b, c, false), '}')
-	return again(b, "cron_job", from, len(b))
+func bothCrons(b *rawjson.Writer, c *job.Cron) {
+	b.Object("cron")
+	from := len(*b) - 1
+	appendCron(b, c, false)
+	b.End()
+	b.Raw("cron_job", (*b)[from:])
 }
 
 // AppendCron appends the answer to a schedule that was stored (contract §3.15).
 func AppendCron(dst []byte, c *job.Cron) []byte {
-	return append(appendWarnings(bothCrons(append(dst, '{'), c), c.Warnings()), '}')
+	b := rawjson.Object(dst)
+	bothCrons(&b, c)
+	appendWarnings(&b, c.Warnings())
+	return b.Close()
 }
 
 // AppendCronChanged appends the answer to a change of a schedule.
 func AppendCronChanged(dst []byte, c *job.Cron) []byte {
-	b := AppendCronFlat(dst, c)
-	return append(appendWarnings(b[:len(b)-1], c.Warnings()), '}')
+	b := rawjson.Writer(AppendCronFlat(dst, c))
+	b.Reopen()
+	appendWarnings(&b, c.Warnings())
+	return b.Close()
 }
 
 // AppendCronFlat appends the answer about one schedule: the schedule, and its
 // members flat beside it but for those two names.
 func AppendCronFlat(dst []byte, c *job.Cron) []byte {
-	return append(appendCron(bothCrons(append(dst, '{'), c), c, true), '}')
+	b := rawjson.Object(dst)
+	bothCrons(&b, c)
+	appendCron(&b, c, true)
+	return b.Close()
 }
 
 // AppendCronDeleted appends the answer to the removal of a schedule.
 func AppendCronDeleted(dst []byte, c *job.Cron) []byte {
-	b := str(flag(append(dst, '{'), "deleted", true), "name", c.Name)
-	return append(bothCrons(b, c), '}')
+	b := rawjson.Object(dst)
+	b.Bool("deleted", true).Str("name", c.Name)
+	bothCrons(&b, c)
+	return b.Close()
 }
 
 // AppendCrons appends a page of schedules. The list of the other path, plural, is
@@ -150,30 +149,25 @@ func AppendCrons(dst []byte, page job.CronPage, p Paging, plural bool) []byte {
 	if plural {
 		first = "items"
 	}
-	b := append(key(append(dst, '{'), first), '[')
-	from := len(b) - 1
-	for i, c := range page.Crons {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(appendCron(append(b, '{'), c, false), '}')
-	}
-	b = append(b, ']')
-	to := len(b)
-	if !plural {
-		b = num(again(b, "cron_jobs", from, to), "count", int64(len(page.Crons)))
+	b := rawjson.Object(dst)
+	from := objects(&b, first, page.Crons, func(b *rawjson.Writer, c *job.Cron) { appendCron(b, c, false) })
+	if list := b[from:]; !plural {
+		b.Raw("cron_jobs", list).Int("count", int64(len(page.Crons)))
 		if p.Items {
-			b = again(b, "items", from, to)
+			b.Raw("items", list)
 		}
 	}
-	return append(pages(b, p, page.Total, int64(p.Offset+len(page.Crons)) < page.Total, ""), '}')
+	pages(&b, p, listed{total: page.Total, more: int64(p.Offset+len(page.Crons)) < page.Total})
+	return b.Close()
 }
 
 // AppendTriggered appends the answer to a run by hand.
 func AppendTriggered(dst []byte, name string, j *job.Job) []byte {
-	b := str(append(dst, '{'), "job_id", string(j.ID))
-	b = j.AppendJSON(key(b, "job"), job.View{})
-	return append(str(b, "cron_name", name), '}')
+	b := rawjson.Object(dst)
+	b.Str("job_id", string(j.ID))
+	b.Key("job")
+	b = j.AppendJSON(b, job.View{})
+	return b.Str("cron_name", name).Close()
 }
 
 // What a line of the history says in place of the state of a job.
@@ -186,46 +180,46 @@ const (
 // adds their jobs. runs is all that are remembered.
 func AppendCronHistory(dst []byte, runs []job.CronJob, p Paging, whole bool) []byte {
 	total := int64(len(runs))
-	runs = runs[min(p.Offset, len(runs)):]
-	runs = runs[:min(p.Limit, len(runs))]
-	b := array(append(dst, '{'), "executions", len(runs), func(b []byte, i int) []byte {
-		return appendRun(append(b, '{'), runs[i], whole)
-	})
-	return append(num(b, "total", total), '}')
+	b := rawjson.Object(dst)
+	objects(&b, "executions", page(runs, p), func(b *rawjson.Writer, r job.CronJob) { appendRun(b, r, whole) })
+	return b.Int("total", total).Close()
 }
 
-func appendRun(b []byte, r job.CronJob, whole bool) []byte {
+func appendRun(b *rawjson.Writer, r job.CronJob, whole bool) {
 	var started, ended time.Time
 	if r.JobID == "" {
-		b = str(append(key(b, "job_id"), "null"...), "state", cronSkipped)
+		b.Null("job_id").Str("state", cronSkipped)
 	} else {
 		state := cronRemoved
 		if r.Job != nil {
 			state, started, ended = string(r.Job.State), r.Job.StartedAt, r.Job.FinishedAt
 		}
-		b = str(str(b, "job_id", string(r.JobID)), "state", state)
+		b.Str("job_id", string(r.JobID)).Str("state", state)
 	}
-	b = orNull(b, "scheduled_at", r.At)
-	b = orNull(b, "started_at", started)
-	b = orNull(b, "completed_at", ended)
-	b = someText(b, "reason", r.Skipped)
+	orNull(b, "scheduled_at", r.At)
+	orNull(b, "started_at", started)
+	orNull(b, "completed_at", ended)
+	b.Optional("reason", r.Skipped)
 	if whole && r.Job != nil {
-		b = r.Job.AppendJSON(key(b, "job"), job.View{})
+		b.Key("job")
+		*b = r.Job.AppendJSON(*b, job.View{})
 	}
-	return append(b, '}')
 }
 
 // CronBody is the body of POST /ojs/v1/cron. The schedule must be valid.
 func CronBody(s job.CronSpec) []byte {
-	b := str(str(begin(), "name", s.Name), "expression", s.Expression)
-	b = someText(b, "timezone", s.Timezone)
-	b = someText(b, "overlap_policy", string(s.Overlap))
+	b := begin()
+	b.Str("name", s.Name)
+	b.Str("expression", s.Expression)
+	b.Optional("timezone", s.Timezone)
+	b.Optional("overlap_policy", string(s.Overlap))
 	if s.Enabled != nil {
-		b = flag(b, "enabled", *s.Enabled)
+		b.Bool("enabled", *s.Enabled)
 	}
-	b = someText(b, "description", s.Description)
-	b = someText(b, "source", s.Source)
-	return append(someJSON(b, "job_template", s.Template), '}')
+	b.Optional("description", s.Description)
+	b.Optional("source", s.Source)
+	b.Raw("job_template", s.Template)
+	return b.Close()
 }
 
 // CronPatchBody is the body of a change. A template in it must be JSON.
@@ -236,13 +230,13 @@ func CronPatchBody(p job.CronPatch) []byte {
 		v    *string
 	}{{"expression", p.Expression}, {"timezone", p.Timezone}, {"overlap_policy", (*string)(p.Overlap)}, {"description", p.Description}} {
 		if m.v != nil {
-			b = str(b, m.name, *m.v)
+			b.Str(m.name, *m.v)
 		}
 	}
 	if p.Enabled != nil {
-		b = flag(b, "enabled", *p.Enabled)
+		b.Bool("enabled", *p.Enabled)
 	}
-	return append(someJSON(b, "job_template", p.Template), '}')
+	return b.Raw("job_template", p.Template).Close()
 }
 
 // CronsQuery is the query of a list of schedules.

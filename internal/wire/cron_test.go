@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -69,13 +70,18 @@ func TestWhatIsShownCanBeSent(t *testing.T) {
 	t.Parallel()
 	for _, template := range []string{`{"type":"a.b","args":[]}`, `{"type":"a.b","args":[1],"meta":{ "a": 1},"options":{"queue":"q", "priority":3}}`, `{"type":"a.b","args":[],"queue":"flat"}`} {
 		c := &job.Cron{CronSpec: job.CronSpec{Name: "n", Expression: "@daily", Timezone: "UTC", Overlap: job.OverlapSkip, Template: json.RawMessage(template)}}
-		shown := append(appendCron([]byte{'{'}, c, false), '}')
+		show := func(c *job.Cron) []byte {
+			b := rawjson.Object(nil)
+			appendCron(&b, c, false)
+			return b.Close()
+		}
+		shown := show(c)
 		got, err := DecodeCron(shown)
 		if err != nil {
 			t.Errorf("%s: %v", shown, err)
 			continue
 		}
-		if again := append(appendCron([]byte{'{'}, &job.Cron{CronSpec: got}, false), '}'); string(again) != string(shown) {
+		if again := show(&job.Cron{CronSpec: got}); string(again) != string(shown) {
 			t.Errorf("got %s, want %s", again, shown)
 		}
 	}
@@ -192,8 +198,9 @@ func TestDecodeCronPatchOfAQueue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if e, err := s.Validate(); err != nil || e.Queue != "q" || string(shown(s.Template).queue) != `"q"` {
-			t.Errorf("%s: got %q, %v in %s", template, e.Queue, err, s.Template)
+		c, err := s.Validate()
+		if e := c.Envelope(); err != nil || e.Queue != "q" || string(shown(s.Template).queue) != `"q"` {
+			t.Errorf("%s: got %q, %v in %s", template, c.Envelope().Queue, err, s.Template)
 		}
 	}
 }

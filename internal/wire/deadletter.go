@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -73,26 +74,29 @@ func deadMember(f *job.Filter, member string, v json.RawMessage) (err error) {
 
 // ReviveDeadBody is the body of a retry of many dead letters.
 func ReviveDeadBody(f job.Filter) []byte {
-	b := append(key(begin(), "filter"), '{')
-	b = someText(b, "queue", f.Queue)
-	b = someText(b, "type", f.Type)
-	b = someText(b, "error_type", f.ErrorType)
-	b = at(b, "since", f.Since)
-	b = at(b, "until", f.Until)
+	b := begin()
+	b.Object("filter")
+	b.Optional("queue", f.Queue)
+	b.Optional("type", f.Type)
+	b.Optional("error_type", f.ErrorType)
+	b.Time("since", f.Since)
+	b.Time("until", f.Until)
 	if f.Limit > 0 {
-		b = num(b, "limit", int64(f.Limit))
+		b.Int("limit", int64(f.Limit))
 	}
-	return append(flag(append(b, '}'), "confirm", true), '}')
+	return b.End().Bool("confirm", true).Close()
 }
 
 // AppendRevived appends the answer to a retry of many dead letters.
 func AppendRevived(dst []byte, n int64) []byte {
-	return append(num(num(append(dst, '{'), "retried", n), "total", n), '}')
+	b := rawjson.Object(dst)
+	return b.Int("retried", n).Int("total", n).Close()
 }
 
 // AppendPurged appends the answer to a purge of dead letters (contract §3.14).
 func AppendPurged(dst []byte, n int64) []byte {
-	return append(num(num(append(dst, '{'), "deleted", n), "total", n), '}')
+	b := rawjson.Object(dst)
+	return b.Int("deleted", n).Int("total", n).Close()
 }
 
 // ReadCount reads how many dead letters a retry or a purge of many was about.
@@ -112,11 +116,13 @@ func ReadCount(body []byte) (int64, error) {
 // AppendRetried appends the answer to a retry by an operator (contract §3.23):
 // all of the job at the top level, and once more under "job" as elsewhere.
 func AppendRetried(dst []byte, c job.Change) []byte {
-	j := c.AppendJSON(nil, job.View{})
-	j = append(str(j[:len(j)-1], "previous_state", string(c.Previous)), '}')
-	b := append(dst, j[:len(j)-1]...)
-	b = append(key(b, "job"), j...)
-	return append(at(b, "re_enqueued_at", c.EnqueuedAt), '}')
+	j := rawjson.Writer(c.AppendJSON(nil, job.View{}))
+	j.Reopen()
+	j.Str("previous_state", string(c.Previous))
+	j.End()
+	b := rawjson.Object(dst)
+	b.Splice(j)
+	return b.Raw("job", j).Time("re_enqueued_at", c.EnqueuedAt).Close()
 }
 
 // ages are the units of a short age.

@@ -22,13 +22,13 @@ const (
 
 // DecodePush reads the body of POST /ojs/v1/jobs (contract §2.2). The envelope
 // points into raw, which must not be changed afterwards.
-func DecodePush(raw []byte) (job.Envelope, error) { return job.ParseEnvelope(raw) }
+func DecodePush(raw []byte) (job.Checked, error) { return job.ParseEnvelope(raw) }
 
 // DecodeBatch reads the body of POST /ojs/v1/jobs/batch (contract §3.2). The
 // first bad element's error comes back with its index in Details and in the
 // message. More than job.MaxBatch elements are TooLarge, whatever they are. The
 // envelopes point into raw.
-func DecodeBatch(raw []byte) ([]job.Envelope, error) {
+func DecodeBatch(raw []byte) ([]job.Checked, error) {
 	var jobs json.RawMessage
 	err := object(raw, "", func(name string, v json.RawMessage) error {
 		if name == "jobs" {
@@ -63,16 +63,16 @@ func DecodeBatch(raw []byte) ([]job.Envelope, error) {
 	return envelopes(elements)
 }
 
-func envelopes(elements []json.RawMessage) ([]job.Envelope, error) {
-	es := make([]job.Envelope, len(elements))
+func envelopes(elements []json.RawMessage) ([]job.Checked, error) {
+	cs := make([]job.Checked, len(elements))
 	for i, v := range elements {
-		e, err := job.ParseChecked(bytes.Clone(v)) // a job must not hold on to the whole batch
+		c, err := job.ParseChecked(bytes.Clone(v)) // a job must not hold on to the whole batch
 		if err != nil {
 			return nil, AtIndex(err, i)
 		}
-		es[i] = e
+		cs[i] = c
 	}
-	return es, nil
+	return cs, nil
 }
 
 // AtIndex is err with the index of the batch element that it is about, in

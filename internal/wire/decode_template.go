@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -12,81 +13,74 @@ import (
 // withArgs is a template with args, which need not be sent when there are none.
 func withArgs(t json.RawMessage) (json.RawMessage, error) {
 	given := false
-	b := append(make([]byte, 0, len(t)+len(`,"args":[]`)), '{')
+	b := rawjson.Object(make([]byte, 0, len(t)+len(`,"args":[]`)))
 	err := job.Members(t, func(name string, v json.RawMessage) error {
 		if name == "args" && isNull(v) {
 			return nil
 		}
 		given = given || name == "args"
-		b = quoted(b, name, v)
+		b.Quoted(name, v)
 		return nil
 	})
 	if given || err != nil {
 		return t, err
 	}
-	return append(quoted(b, "args", json.RawMessage("[]")), '}'), nil
+	b.Raw("args", json.RawMessage("[]"))
+	return b.Close(), nil
 }
 
 // flatTemplate is the job whose members stand beside those of its schedule.
 func flatTemplate(flat []member) json.RawMessage {
-	b := []byte{'{'}
+	b := rawjson.Object(nil)
 	args := json.RawMessage("[]")
 	for _, m := range flat {
 		if m.name == "args" && !isNull(m.v) {
 			args = nil
 		}
 		if !isNull(m.v) {
-			b = quoted(b, m.name, m.v)
+			b.Quoted(m.name, m.v)
 		}
 	}
 	if args != nil {
-		b = quoted(b, "args", args)
+		b.Raw("args", args)
 	}
-	return append(b, '}')
-}
-
-// quoted appends a member whose name may need escapes.
-func quoted(b []byte, name string, v json.RawMessage) []byte {
-	if len(b) > 1 {
-		b = append(b, ',')
-	}
-	return append(append(job.AppendString(b, name), ':'), v...)
+	return b.Close()
 }
 
 // flatPatch is the change of a template whose members stand flat, nil for none.
 // What a job may have among its options is put there, as it counts there whether
 // the template has it there or flat.
 func flatPatch(flat []member) (json.RawMessage, error) {
-	top, opt := []byte{'{'}, []byte{'{'}
+	top, opt := rawjson.Object(nil), rawjson.Object(nil)
 	options, given, err := givenOptions(flat)
 	if err != nil {
 		return nil, err
 	}
 	for _, m := range given {
-		opt = quoted(opt, m.name, m.v)
+		opt.Quoted(m.name, m.v)
 	}
 	for _, m := range flat {
 		switch {
 		case m.name == "options" || !cronFlat[m.name]:
 		case m.name == "type" || m.name == "args" || m.name == "meta" || m.name == "metadata" || isNull(options):
-			top = quoted(top, m.name, m.v)
+			top.Quoted(m.name, m.v)
 		default:
-			top = quoted(top, m.name, json.RawMessage("null"))
+			top.Quoted(m.name, json.RawMessage("null"))
 			if !slices.ContainsFunc(given, func(o member) bool { return o.name == m.name }) {
-				opt = quoted(opt, m.name, m.v)
+				opt.Quoted(m.name, m.v)
 			}
 		}
 	}
 	switch {
 	case options != nil && isNull(options):
-		top = quoted(top, "options", options)
+		top.Raw("options", options)
 	case options != nil || len(opt) > 1:
-		top = quoted(top, "options", append(opt, '}'))
+		top.Raw("options", opt.Close())
 	}
 	if len(top) == 1 {
 		return nil, nil
 	}
-	return append(top, '}'), nil
+	return top.Close(), nil
 }
 
 // givenOptions are the options among flat members, raw, nil for none, and cut.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -65,10 +66,10 @@ func decodeFailure(raw json.RawMessage, f *job.Failure) error {
 		return refuse("error", "must be an object"+got(raw))
 	}
 	message := false
-	further := []byte{'{'}
+	further := rawjson.Object(nil)
 	err := job.Members(raw, func(member string, v json.RawMessage) (err error) {
 		if !job.KnownErrorMember(member) {
-			further = quoted(further, member, v)
+			further.Quoted(member, v)
 			return nil
 		}
 		if isNull(v) {
@@ -95,7 +96,7 @@ func decodeFailure(raw json.RawMessage, f *job.Failure) error {
 		return err
 	})
 	if len(further) > 1 {
-		f.Extra = append(further, '}')
+		f.Extra = further.Close()
 	}
 	switch {
 	case err != nil:
@@ -113,8 +114,8 @@ func details(v json.RawMessage) json.RawMessage {
 	if v[0] == '{' {
 		return v
 	}
-	b := append(make([]byte, 0, len(v)+10), `{"value":`...)
-	return append(append(b, v...), '}')
+	b := rawjson.Object(make([]byte, 0, len(v)+10))
+	return b.Raw("value", v).Close()
 }
 
 // frames reads a backtrace: strings, or one string of several lines.

@@ -4,21 +4,24 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
 // AppendDedupOwner appends who holds a deduplication key (contract §3.13); older
 // adds the name that the key had before. The owner is there whole, too.
 func AppendDedupOwner(dst []byte, queue, id string, owner *job.Job, older bool) []byte {
-	b := str(append(dst, '{'), "queue", queue)
-	b = str(b, "deduplication_id", id)
+	b := rawjson.Object(dst)
+	b.Str("queue", queue).Str("deduplication_id", id)
 	if older {
-		b = str(b, "debounce_id", id)
+		b.Str("debounce_id", id)
 	}
-	b = str(b, "job_id", string(owner.ID))
-	b = str(b, "mode", owner.DedupMode())
-	b = at(b, "expires_at", owner.DedupUntil)
-	return append(owner.AppendJSON(key(b, "job"), job.View{}), '}')
+	b.Str("job_id", string(owner.ID))
+	b.Str("mode", owner.DedupMode())
+	b.Time("expires_at", owner.DedupUntil)
+	b.Key("job")
+	b = owner.AppendJSON(b, job.View{})
+	return b.Close()
 }
 
 // ReadDedupOwner reads who holds a deduplication key.
@@ -39,7 +42,8 @@ func ReadDedupOwner(body []byte) (*job.Job, error) {
 
 // AppendReleasedDedup appends the answer to the release of a deduplication key.
 func AppendReleasedDedup(dst []byte, released bool) []byte {
-	return append(flag(append(dst, '{'), "released", released), '}')
+	b := rawjson.Object(dst)
+	return b.Bool("released", released).Close()
 }
 
 // ReadReleasedDedup reads whether there was a deduplication key to release.

@@ -1,6 +1,10 @@
 package wire
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/outrider-jobs/outrider/internal/rawjson"
+)
 
 // DecodeDirective reads the body of a directive to all workers (contract §3.23).
 // What it may be is for the service to say.
@@ -16,13 +20,15 @@ func DecodeDirective(raw []byte) (wish string, err error) {
 
 // AppendDirected appends the answer to a directive to all workers.
 func AppendDirected(dst []byte, wish string, n int) []byte {
-	b := flag(append(dst, '{'), "ok", true)
-	b = str(b, "directive", wish)
-	return append(num(b, "workers", int64(n)), '}')
+	b := rawjson.Object(dst)
+	return b.Bool("ok", true).Str("directive", wish).Int("workers", int64(n)).Close()
 }
 
 // DirectiveBody is the body of a directive to all workers.
-func DirectiveBody(wish string) []byte { return append(str(begin(), "directive", wish), '}') }
+func DirectiveBody(wish string) []byte {
+	b := begin()
+	return b.Str("directive", wish).Close()
+}
 
 // ReadDirected reads the answer to a directive to all workers: how many they are.
 func ReadDirected(body []byte) (int, error) {

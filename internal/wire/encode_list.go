@@ -2,107 +2,128 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"maps"
 	"slices"
+	"sort"
 	"strconv"
 	"time"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// pages appends the pagination object and the total of a list (contract §1.7).
-func pages(b []byte, p Paging, total int64, more bool, next string) []byte {
-	b = append(key(b, "pagination"), '{')
-	b = num(b, "total", total)
-	b = num(b, "limit", int64(p.Limit))
-	b = num(b, "offset", int64(p.Offset))
-	b = num(b, "page", int64(p.Offset/p.Limit+1))
-	b = num(b, "per_page", int64(p.Limit))
-	b = flag(b, "has_more", more)
-	if more && next != "" {
-		b = str(b, "next_cursor", next)
+// listed is what a list says of itself behind its page.
+type listed struct {
+	total   int64
+	atLeast bool // the count stopped there
+	more    bool
+	next    string
+}
+
+// pages writes the pagination object and the total of a list (contract §1.7).
+func pages(b *rawjson.Writer, p Paging, l listed) {
+	l.count(b.Object("pagination"))
+	b.Int("limit", int64(p.Limit))
+	b.Int("offset", int64(p.Offset))
+	b.Int("page", int64(p.Offset/p.Limit+1))
+	b.Int("per_page", int64(p.Limit))
+	b.Bool("has_more", l.more)
+	if l.more {
+		b.Optional("next_cursor", l.next)
 	}
-	return num(append(b, '}'), "total", total)
+	l.count(b.End())
+}
+
+func (l listed) count(b *rawjson.Writer) {
+	if b.Int("total", l.total); l.atLeast {
+		b.Bool("total_at_least", true)
+	}
+}
+
+// page is the part of a whole list that is asked for.
+func page[T any](all []T, p Paging) []T {
+	all = all[min(p.Offset, len(all)):]
+	return all[:min(p.Limit, len(all))]
+}
+
+// byName is page for a list in the order of its names, and what the list says of
+// itself: a cursor is the name with which the page before ended.
+func byName[T any](all []T, p Paging, name func(T) string) ([]T, listed) {
+	from := 0
+	if p.Cursor != "" {
+		from = sort.Search(len(all), func(i int) bool { return name(all[i]) > p.Cursor })
+	}
+	shown := page(all[from:], p)
+	l := listed{total: int64(len(all)), more: from+p.Offset+len(shown) < len(all)}
+	if l.more = l.more && len(shown) > 0; l.more {
+		l.next = name(shown[len(shown)-1])
+	}
+	return shown, l
+}
+
+// items writes the list that begins at from, and ends b, a second time where it is asked for.
+func items(b *rawjson.Writer, p Paging, from int) {
+	if p.Items {
+		b.Raw("items", (*b)[from:])
+	}
 }
 
 // AppendJobs appends a page of jobs (contract §3.3), or of dead letters, which
 // also tell how many attempts were made (§3.14).
 func AppendJobs(dst []byte, page job.Page, p Paging, dead bool) []byte {
-	b := append(dst, `{"jobs":`...)
-	from := len(b)
-	b = append(b, '[')
-	for i, j := range page.Jobs {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = j.AppendJSON(b, job.View{})
+	b := rawjson.Object(dst)
+	from := array(&b, "jobs", page.Jobs, func(b *rawjson.Writer, j *job.Job) {
+		*b = j.AppendJSON(*b, job.View{})
 		if dead && !bytes.Contains(j.Extra, []byte(`"total_attempts"`)) {
-			b = append(num(b[:len(b)-1], "total_attempts", int64(j.Attempt)), '}')
+			b.Reopen().Int("total_attempts", int64(j.Attempt)).End()
 		}
-	}
-	b = append(b, ']')
-	if p.Items {
-		b = again(b, "items", from, len(b))
-	}
+	})
+	items(&b, p, from)
 	more := page.Next != "" || int64(p.Offset+len(page.Jobs)) < page.Total && p.Cursor == ""
-	return append(pages(b, p, page.Total, more, page.Next), '}')
+	pages(&b, p, listed{page.Total, page.AtLeast, more, page.Next})
+	return b.Close()
 }
 
 // AppendDeadStats appends the counters of the dead letters (contract §3.14).
 func AppendDeadStats(dst []byte, s job.DeadStats) []byte {
-	b := num(append(dst, '{'), "total", s.Total)
-	b = counts(b, "by_queue", s.ByQueue)
-	b = counts(b, "by_type", s.ByType)
-	b = counts(b, "by_error_type", s.ByErrorType)
-	b = at(b, "oldest_at", s.Oldest)
-	return append(at(b, "newest_at", s.Newest), '}')
+	b := rawjson.Object(dst)
+	b.Int("total", s.Total)
+	counts(&b, "by_queue", s.ByQueue)
+	counts(&b, "by_type", s.ByType)
+	counts(&b, "by_error_type", s.ByErrorType)
+	return b.Time("oldest_at", s.Oldest).Time("newest_at", s.Newest).Close()
 }
 
-func counts(b []byte, name string, m map[string]int64) []byte {
-	b = append(key(b, name), '{')
-	for i, k := range slices.Sorted(maps.Keys(m)) {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(job.AppendString(b, k), ':')
-		b = strconv.AppendInt(b, m[k], 10)
+func counts(b *rawjson.Writer, name string, m map[string]int64) {
+	b.Object(name)
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		b.Quoted(k, strconv.AppendInt(nil, m[k], 10))
 	}
-	return append(b, '}')
+	b.End()
 }
 
 // AppendEvents appends a page of events, oldest first (contract §3.18). es may
 // hold more than the page: that is how more is known. The log has no count, so
-// total is how far this page has looked, and one more if there is more.
+// total is how far this page has looked, and if there is more at least one more.
 func AppendEvents(dst []byte, es []job.Event, p Paging) []byte {
 	es = es[min(p.Offset, len(es)):]
 	more := p.Cut || len(es) > p.Limit || len(es) == p.Limit && p.Offset+p.Limit == EventsMax
 	es = es[:min(p.Limit, len(es))]
-	b := append(dst, `{"events":`...)
-	from := len(b)
-	b = append(b, '[')
-	for i, e := range es {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = AppendEvent(b, e)
-	}
-	b = append(b, ']')
-	if p.Items {
-		b = again(b, "items", from, len(b))
-	}
+	b := rawjson.Object(dst)
+	from := array(&b, "events", es, func(b *rawjson.Writer, e job.Event) { *b = AppendEvent(*b, e) })
+	items(&b, p, from)
 	cursor := p.Cursor
 	if len(es) > 0 {
 		cursor = EventID(es[len(es)-1])
 	}
-	if cursor != "" {
-		b = str(b, "cursor", cursor)
-	}
-	b = flag(b, "has_more", more)
+	b.Optional("cursor", cursor).Bool("has_more", more)
 	total := int64(p.Offset + len(es))
 	if more {
 		total++
 	}
-	return append(pages(b, p, total, more, cursor), '}')
+	pages(&b, p, listed{total, more, more, cursor})
+	return b.Close()
 }
 
 // aliasOf is the other name of an event that asyncmq-deduplication.md spells
@@ -117,36 +138,24 @@ func aliasOf(kind string) string {
 
 // AppendEvent appends one event in the envelope of contract §3.18.
 func AppendEvent(dst []byte, e job.Event) []byte {
-	b := str(append(dst, '{'), "specversion", "1.0")
-	b = AppendEventID(append(key(b, "id"), '"'), e)
-	b = append(b, '"')
-	b = str(b, "type", e.Type)
-	b = str(b, "event", e.Type)
-	if a := aliasOf(e.Type); a != "" {
-		b = str(b, "alias_type", a)
-	}
-	b = str(b, "source", "ojs://outrider/api")
-	b = at(b, "time", e.Time)
-	b = at(b, "timestamp", e.Time)
-	if e.JobID != "" {
-		b = str(b, "subject", string(e.JobID))
-	} else if e.Queue != "" {
-		b = str(b, "subject", e.Queue)
-	}
-	b = str(b, "datacontenttype", "application/json")
-	b = append(key(b, "data"), '{')
-	for _, m := range [][2]string{{"job_id", string(e.JobID)}, {"job_type", e.JobType}, {"queue", e.Queue}} {
-		if m[1] != "" {
-			b = str(b, m[0], m[1])
-		}
-	}
-	if len(e.Data) > 2 {
-		if b[len(b)-1] != '{' {
-			b = append(b, ',')
-		}
-		return append(append(b, e.Data[1:]...), '}')
-	}
-	return append(b, '}', '}')
+	b := rawjson.Object(dst)
+	b.Str("specversion", "1.0")
+	b.Key("id")
+	b = append(AppendEventID(append(b, '"'), e), '"')
+	b.Str("type", e.Type)
+	b.Str("event", e.Type)
+	b.Optional("alias_type", aliasOf(e.Type))
+	b.Str("source", "ojs://outrider/api")
+	b.Time("time", e.Time)
+	b.Time("timestamp", e.Time)
+	b.Optional("subject", cmp.Or(string(e.JobID), e.Queue))
+	b.Str("datacontenttype", "application/json")
+	b.Object("data")
+	b.Optional("job_id", string(e.JobID))
+	b.Optional("job_type", e.JobType)
+	b.Optional("queue", e.Queue)
+	b.Splice(e.Data)
+	return b.End().Close()
 }
 
 // status is the word for a queue's condition.
@@ -159,81 +168,66 @@ func status(q job.Queue) string {
 
 // AppendQueues appends a page of all queues (contract §3.13).
 func AppendQueues(dst []byte, qs []job.Queue, p Paging) []byte {
-	total := len(qs)
-	qs = qs[min(p.Offset, total):]
-	qs = qs[:min(p.Limit, len(qs))]
-	b := append(dst, `{"queues":`...)
-	from := len(b)
-	b = append(b, '[')
-	for i, q := range qs {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendQueue(append(b, '{'), q)
-		b = append(b, '}')
-	}
-	b = append(b, ']')
-	if p.Items {
-		b = again(b, "items", from, len(b))
-	}
-	return append(pages(b, p, int64(total), p.Offset+len(qs) < total, ""), '}')
+	qs, l := byName(qs, p, func(q job.Queue) string { return q.Name })
+	b := rawjson.Object(dst)
+	items(&b, p, objects(&b, "queues", qs, appendQueue))
+	pages(&b, p, l)
+	return b.Close()
 }
 
 // appendQueue appends the members of a queue.
-func appendQueue(b []byte, q job.Queue) []byte {
-	b = str(b, "name", q.Name)
-	b = str(b, "status", status(q))
-	b = str(b, "state", status(q))
-	b = flag(b, "paused", q.Paused)
-	b = at(b, "created_at", q.CreatedAt)
-	b = num(b, "depth", q.Depth())
-	return num(perState(b, q), "running", q.Counts[job.Active])
+func appendQueue(b *rawjson.Writer, q job.Queue) {
+	b.Str("name", q.Name)
+	b.Str("status", status(q))
+	b.Str("state", status(q))
+	b.Bool("paused", q.Paused)
+	b.Time("created_at", q.CreatedAt)
+	b.Int("depth", q.Depth())
+	perState(b, q)
+	b.Int("running", q.Counts[job.Active])
 }
 
-func perState(b []byte, q job.Queue) []byte {
+func perState(b *rawjson.Writer, q job.Queue) {
 	for _, s := range job.States {
-		b = num(b, string(s), q.Counts[s])
+		b.Int(string(s), q.Counts[s])
 	}
-	return b
 }
 
 // AppendQueue appends the answer about one queue (contract §3.13).
 func AppendQueue(dst []byte, q job.Queue) []byte {
-	b := append(dst, `{"queue":{`...)
-	b = append(num(appendQueue(b, q), "dead_letter", q.Dead), '}')
-	b = str(b, "name", q.Name)
-	b = str(b, "status", status(q))
-	b = flag(b, "paused", q.Paused)
-	b = num(b, "depth", q.Depth())
-	b = num(b, "available", q.Counts[job.Available])
-	return append(num(b, "running", q.Counts[job.Active]), '}')
+	b := rawjson.Object(dst)
+	b.Object("queue")
+	appendQueue(&b, q)
+	b.Int("dead_letter", q.Dead)
+	b.End()
+	b.Str("name", q.Name)
+	b.Str("status", status(q))
+	b.Bool("paused", q.Paused)
+	b.Int("depth", q.Depth())
+	b.Int("available", q.Counts[job.Available])
+	b.Int("running", q.Counts[job.Active])
+	return b.Close()
 }
 
 // AppendQueueStats appends a queue's counters in the one shape that all clients
 // can read (contract §3.13): "queue" is an object for Bare and a name for
 // others. What is not measured is 0.
 func AppendQueueStats(dst []byte, q job.Queue, p Profile, now time.Time) []byte {
-	b := append(dst, '{')
+	b := rawjson.Object(dst)
 	if p == Bare {
-		b = append(key(b, "queue"), '{')
-		b = str(b, "name", q.Name)
-		b = str(b, "status", status(q))
-		b = flag(b, "paused", q.Paused)
-		b = num(perState(b, q), "dead_letter", q.Dead)
-		b = append(num(b, "depth", q.Depth()), '}')
+		b.Object("queue").Str("name", q.Name).Str("status", status(q)).Bool("paused", q.Paused)
+		perState(&b, q)
+		b.Int("dead_letter", q.Dead).Int("depth", q.Depth()).End()
 	} else {
-		b = str(b, "queue", q.Name)
+		b.Str("queue", q.Name)
 	}
-	b = str(b, "name", q.Name)
-	b = str(b, "status", status(q))
-	b = flag(b, "paused", q.Paused)
-	b = perState(b, q)
-	b = append(key(b, "stats"), '{')
-	b = str(b, "queue", q.Name)
-	b = num(perState(b, q), "dead", q.Dead)
-	b = num(b, "depth", q.Depth())
+	b.Str("name", q.Name).Str("status", status(q)).Bool("paused", q.Paused)
+	perState(&b, q)
+	b.Object("stats").Str("queue", q.Name)
+	perState(&b, q)
+	b.Int("dead", q.Dead).Int("depth", q.Depth())
 	for _, name := range []string{"completed_last_hour", "failed_last_hour", "avg_duration_ms", "avg_wait_ms", "throughput_per_second"} {
-		b = num(b, name, 0)
+		b.Int(name, 0)
 	}
-	return append(at(append(b, '}'), "computed_at", now), '}')
+	return b.End().Time("computed_at", now).Close()
 }

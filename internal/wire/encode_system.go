@@ -1,6 +1,9 @@
 package wire
 
-import "github.com/outrider-jobs/outrider/job"
+import (
+	"github.com/outrider-jobs/outrider/internal/rawjson"
+	"github.com/outrider-jobs/outrider/job"
+)
 
 // AppendHealth appends how the server is (contract §3.22). Problem stays in the
 // server: the answer is open to everybody.
@@ -9,33 +12,39 @@ func AppendHealth(dst []byte, h job.Health) []byte {
 	if h.OK && h.Degraded {
 		word = degraded
 	}
-	b := str(append(dst, '{'), "status", word)
-	b = str(b, "version", job.SpecVersion)
-	b = num(b, "uptime_seconds", int64(h.Uptime.Seconds()))
-	b = append(key(b, "backend"), '{')
+	b := rawjson.Object(dst)
+	b.Str("status", word)
+	b.Str("version", job.SpecVersion)
+	b.Int("uptime_seconds", int64(h.Uptime.Seconds()))
+	b.Object("backend")
 	if h.Backend != "" {
-		b = str(b, "type", h.Backend)
+		b.Str("type", h.Backend)
 	}
-	b = str(b, "status", word)
+	b.Str("status", word)
 	if h.Check != "" {
-		b = str(b, "check", h.Check)
+		b.Str("check", h.Check)
 	}
-	b = append(num(b, "latency_ms", h.Latency.Milliseconds()), '}')
-	b = append(key(b, "queues"), '{')
-	b = num(b, "total", int64(h.Queues))
-	b = num(b, "active", int64(h.Queues-h.Paused))
-	b = append(num(b, "paused", int64(h.Paused)), '}')
-	b = append(key(b, "workers"), '{')
-	b = num(b, "total", int64(h.Workers))
-	b = num(b, "active", int64(h.Workers-h.StaleNow))
-	b = num(b, "connected", int64(h.Workers-h.StaleNow))
-	b = append(num(b, "stale", int64(h.StaleNow)), '}')
-	return append(at(b, "server_time", h.Time), '}')
+	b.Int("latency_ms", h.Latency.Milliseconds())
+	b.End()
+	b.Object("queues")
+	b.Int("total", int64(h.Queues))
+	b.Int("active", int64(h.Queues-h.Paused))
+	b.Int("paused", int64(h.Paused))
+	b.End()
+	b.Object("workers")
+	b.Int("total", int64(h.Workers))
+	b.Int("active", int64(h.Workers-h.StaleNow))
+	b.Int("connected", int64(h.Workers-h.StaleNow))
+	b.Int("stale", int64(h.StaleNow))
+	b.End()
+	b.Time("server_time", h.Time)
+	return b.Close()
 }
 
 // AppendStatus appends the answer to a probe.
 func AppendStatus(dst []byte, ok bool) []byte {
-	return append(str(append(dst, '{'), "status", condition(ok)), '}')
+	b := rawjson.Object(dst)
+	return b.Str("status", condition(ok)).Close()
 }
 
 const degraded = "degraded"
@@ -76,41 +85,45 @@ const home = "https://github.com/outrider-jobs/outrider"
 
 // AppendManifest appends the manifest (contract §3.21).
 func AppendManifest(dst []byte, a About, p Profile) []byte {
-	b := str(append(dst, '{'), "specversion", p.Version())
-	b = str(b, "ojs_version", p.Version())
-	b = append(key(b, "implementation"), '{')
-	b = str(b, "name", "outrider")
-	b = str(b, "version", a.Version)
-	b = str(b, "language", "go")
-	b = str(b, "homepage", home)
-	b = append(str(b, "repository", home), '}')
-	b = num(b, "conformance_level", 1)
-	b = str(b, "conformance_tier", "runtime")
-	b = append(key(b, "protocols"), `["http"]`...)
-	b = str(b, "backend", a.Backend)
-	b = append(key(b, "capabilities"), '{')
+	b := rawjson.Object(dst)
+	b.Str("specversion", p.Version())
+	b.Str("ojs_version", p.Version())
+	b.Object("implementation")
+	b.Str("name", "outrider")
+	b.Str("version", a.Version)
+	b.Str("language", "go")
+	b.Str("homepage", home)
+	b.Str("repository", home)
+	b.End()
+	b.Int("conformance_level", 1)
+	b.Str("conformance_tier", "runtime")
+	b.Raw("protocols", []byte(`["http"]`))
+	b.Str("backend", a.Backend)
+	b.Object("capabilities")
 	for _, c := range capabilities {
 		if c.name == uniqueJobs && p == Bare { // an object, which one client cannot read (contract C-15)
-			b = append(key(b, c.name), uniqueness...)
+			b.Raw(c.name, []byte(uniqueness))
 		} else {
-			b = flag(b, c.name, c.have)
+			b.Bool(c.name, c.have)
 		}
 	}
-	b = str(append(b, '}'), "unique_job_strength", "strong")
-	b = append(key(b, "uniqueness"), uniqueness...)
-	b = append(key(b, "delivery"), `{"guarantee":"at_least_once","fifo":true}`...)
-	b = append(key(b, "extensions"), `["cron","dead-letter","dead_letter","events","unique_jobs"]`...)
-	b = append(key(b, "endpoints"), '{')
-	b = str(b, "base_url", a.BaseURL)
-	b = str(b, "manifest", "/ojs/manifest")
-	b = append(str(b, "health", "/ojs/v1/health"), '}')
-	b = flag(limits(b), "schema_validation", false)
-	return append(b, '}')
+	b.End()
+	b.Str("unique_job_strength", "strong")
+	b.Raw("uniqueness", []byte(uniqueness))
+	b.Raw("delivery", []byte(`{"guarantee":"at_least_once","fifo":true}`))
+	b.Raw("extensions", []byte(`["cron","dead-letter","dead_letter","events","unique_jobs"]`))
+	b.Object("endpoints")
+	b.Str("base_url", a.BaseURL)
+	b.Str("manifest", "/ojs/manifest")
+	b.Str("health", "/ojs/v1/health")
+	b.End()
+	limits(&b)
+	return b.Bool("schema_validation", false).Close()
 }
 
 // limits appends the bounds of contract §1.8, in bytes where nothing else is said.
-func limits(b []byte) []byte {
-	b = append(key(b, "limits"), '{')
+func limits(b *rawjson.Writer) {
+	b.Object("limits")
 	for _, l := range []struct {
 		name string
 		n    int64
@@ -121,7 +134,7 @@ func limits(b []byte) []byte {
 		{"max_fetch_count", MaxFetch}, {"max_wait_ms", MaxWait.Milliseconds()},
 		{"max_page_size", PageMax}, {"max_events_page_size", EventsMax},
 	} {
-		b = num(b, l.name, l.n)
+		b.Int(l.name, l.n)
 	}
-	return append(b, '}')
+	b.End()
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/url"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -46,28 +47,20 @@ func AppendHistory(dst []byte, es []job.Event, after int64, p Paging) []byte {
 	for len(es) > 0 && es[0].Seq <= after {
 		es = es[1:]
 	}
-	es = es[min(p.Offset, len(es)):]
-	more := len(es) > p.Limit
-	es = es[:min(p.Limit, len(es))]
-	b := append(dst, `{"events":`...)
-	from := len(b)
-	b = append(b, '[')
-	for i, e := range es {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = AppendEvent(b, e)
+	more := len(es) > p.Offset+p.Limit
+	es = page(es, p)
+	b := rawjson.Object(dst)
+	from := array(&b, "events", es, func(b *rawjson.Writer, e job.Event) {
+		*b = AppendEvent(*b, e)
 		if s := toldState(e); s != job.None {
-			b = append(str(b[:len(b)-1], "state", string(s)), '}')
+			b.Reopen().Str("state", string(s)).End()
 		}
-	}
-	b = append(b, ']')
-	if p.Items {
-		b = again(b, "items", from, len(b))
-	}
+	})
+	items(&b, p, from)
 	next := ""
 	if len(es) > 0 {
 		next = EventID(es[len(es)-1])
 	}
-	return append(pages(b, p, total, more, next), '}')
+	pages(&b, p, listed{total: total, more: more, next: next})
+	return b.Close()
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -48,44 +49,37 @@ type OutboxRow struct {
 // AppendOutboxes appends a page of all outboxes.
 func AppendOutboxes(dst []byte, all []OutboxStatus, p Paging) []byte {
 	total := len(all)
-	all = all[min(p.Offset, total):]
-	all = all[:min(p.Limit, len(all))]
-	b := append(dst, '{')
-	from := len(b) + len(`"outboxes":`)
-	b = array(b, "outboxes", len(all), func(b []byte, i int) []byte { return appendOutbox(b, all[i]) })
-	if p.Items {
-		b = again(b, "items", from, len(b))
-	}
-	return append(pages(b, p, int64(total), p.Offset+len(all) < total, ""), '}')
+	all = page(all, p)
+	b := rawjson.Object(dst)
+	items(&b, p, objects(&b, "outboxes", all, appendOutbox))
+	pages(&b, p, listed{total: int64(total), more: p.Offset+len(all) < total})
+	return b.Close()
 }
 
-func appendOutbox(dst []byte, o OutboxStatus) []byte {
-	b := str(append(dst, '{'), "name", o.Name)
-	b = str(b, "database", o.Database)
-	b = str(b, "table", o.Table)
-	b = str(b, "release", o.Release)
-	b = str(b, "state", o.State)
+func appendOutbox(b *rawjson.Writer, o OutboxStatus) {
+	b.Str("name", o.Name)
+	b.Str("database", o.Database)
+	b.Str("table", o.Table)
+	b.Str("release", o.Release)
+	b.Str("state", o.State)
 	if o.Counted {
-		b = num(b, "pending", o.Pending)
-		b = num(b, "taken", o.Taken)
-		b = num(b, "relayed", o.Relayed)
-		b = num(b, "sent", o.Sent)
-		b = num(b, "parked", o.Parked)
-		b = strconv.AppendFloat(key(b, "lag_seconds"), o.Lag.Seconds(), 'f', 3, 64)
-		b = at(b, "oldest_at", o.Oldest)
-		b = array(b, "relays", len(o.Relays), func(b []byte, i int) []byte {
-			r := o.Relays[i]
-			b = str(append(b, '{'), "owner", r.Owner)
-			b = str(b, "release", r.Release)
-			b = num(b, "sent", r.Sent)
-			return append(at(b, "seen_at", r.SeenAt), '}')
+		b.Int("pending", o.Pending)
+		b.Int("taken", o.Taken)
+		b.Int("relayed", o.Relayed)
+		b.Int("sent", o.Sent)
+		b.Int("parked", o.Parked)
+		b.Raw("lag_seconds", strconv.AppendFloat(nil, o.Lag.Seconds(), 'f', 3, 64))
+		b.Time("oldest_at", o.Oldest)
+		objects(b, "relays", o.Relays, func(b *rawjson.Writer, r OutboxRelay) {
+			b.Str("owner", r.Owner)
+			b.Str("release", r.Release)
+			b.Int("sent", r.Sent)
+			b.Time("seen_at", r.SeenAt)
 		})
 	}
 	if o.Error != "" {
-		b = str(append(key(b, "last_error"), '{'), "message", o.Error)
-		b = append(at(b, "at", o.ErrorAt), '}')
+		b.Object("last_error").Str("message", o.Error).Time("at", o.ErrorAt).End()
 	}
-	return append(b, '}')
 }
 
 // DecodeRowPaging reads the query of a list of rows: the id above which it
@@ -112,24 +106,21 @@ func DecodeRowPaging(q url.Values) (after int64, p Paging, err error) {
 func AppendParked(dst []byte, rows []OutboxRow, total int64, p Paging) []byte {
 	more := len(rows) > p.Limit
 	rows = rows[:min(p.Limit, len(rows))]
-	b := append(dst, '{')
-	from := len(b) + len(`"rows":`)
-	b = array(b, "rows", len(rows), func(b []byte, i int) []byte {
-		r := rows[i]
-		b = num(append(b, '{'), "id", r.ID)
-		b = str(b, "type", r.Type)
-		b = num(b, "attempts", r.Attempts)
-		b = at(b, "created_at", r.CreatedAt)
-		return append(str(b, "error", r.Error), '}')
+	b := rawjson.Object(dst)
+	from := objects(&b, "rows", rows, func(b *rawjson.Writer, r OutboxRow) {
+		b.Int("id", r.ID)
+		b.Str("type", r.Type)
+		b.Int("attempts", r.Attempts)
+		b.Time("created_at", r.CreatedAt)
+		b.Str("error", r.Error)
 	})
-	if p.Items {
-		b = again(b, "items", from, len(b))
-	}
+	items(&b, p, from)
 	next := ""
 	if more {
 		next = strconv.FormatInt(rows[len(rows)-1].ID, 10)
 	}
-	return append(pages(b, p, total, more, next), '}')
+	pages(&b, p, listed{total: total, more: more, next: next})
+	return b.Close()
 }
 
 // DecodeRows reads which rows a replay or a discard is about: {"ids":[…]}, or
@@ -181,11 +172,12 @@ func rowIDs(v json.RawMessage) (ids []int64, err error) {
 
 // AppendRowsDone appends the answer to a replay or a discard: how many rows it was about.
 func AppendRowsDone(dst []byte, outbox, verb string, n int64) []byte {
-	b := str(append(dst, '{'), "outbox", outbox)
-	return append(num(num(b, verb, n), "total", n), '}')
+	b := rawjson.Object(dst)
+	return b.Str("outbox", outbox).Int(verb, n).Int("total", n).Close()
 }
 
 // AppendPoked appends how many relays were told to look.
 func AppendPoked(dst []byte, n int) []byte {
-	return append(num(append(dst, '{'), "poked", int64(n)), '}')
+	b := rawjson.Object(dst)
+	return b.Int("poked", int64(n)).Close()
 }

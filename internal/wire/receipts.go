@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -16,41 +17,40 @@ func SameID(r job.Receipt) bool { return r.Verdict == job.SameID }
 // AppendReceipt appends the answer to a PUSH (contract §3.1): the job, and
 // beside it why a stored one answers, or which one gave way.
 func AppendReceipt(dst []byte, r job.Receipt) []byte {
-	b := AppendJob(dst, r.Job, Extras{})
-	b = verdict(b[:len(b)-1], r)
+	b := rawjson.Writer(AppendJob(dst, r.Job, Extras{}))
+	b.Reopen()
+	verdict(&b, r)
 	if r.Verdict == job.Deduplicated {
-		b = append(appendHeld(append(key(b, "deduplication"), '{'), r.Job), '}')
+		b.Object("deduplication")
+		appendHeld(&b, r.Job)
+		b.End()
 	}
-	return append(appendWarnings(b, r.Warnings), '}')
+	appendWarnings(&b, r.Warnings)
+	return b.Close()
 }
 
 // verdict appends what a receipt says beside its job. A job that its sender
 // calls so himself does not hold these names: package job drops them.
-func verdict(b []byte, r job.Receipt) []byte {
-	if r.Replaced != "" {
-		b = str(b, "replaced_job_id", string(r.Replaced))
-	}
-	if all := r.AllReplaced; len(all) > 0 {
-		b = array(b, "replaced_job_ids", len(all), func(b []byte, i int) []byte { return job.AppendString(b, string(all[i])) })
+func verdict(b *rawjson.Writer, r job.Receipt) {
+	b.Optional("replaced_job_id", string(r.Replaced))
+	if len(r.AllReplaced) > 0 {
+		rawjson.Strings(b, "replaced_job_ids", r.AllReplaced)
 	}
 	if !r.Existing {
-		return b
+		return
 	}
-	b = flag(b, "deduplicated", true)
+	b.Bool("deduplicated", true)
 	switch r.Verdict {
 	case job.Rewritten:
-		b = flag(b, "replaced", true)
+		b.Bool("replaced", true)
 	case job.SameCustomID:
-		b = flag(b, "duplicate_job_id", true)
+		b.Bool("duplicate_job_id", true)
 	}
-	return b
 }
 
 // appendHeld appends the deduplication key of its owner (contract §4.11).
-func appendHeld(b []byte, owner *job.Job) []byte {
-	b = str(b, "id", dedupID(owner))
-	b = str(b, "mode", owner.DedupMode())
-	return str(b, "job_id", string(owner.ID))
+func appendHeld(b *rawjson.Writer, owner *job.Job) {
+	b.Str("id", dedupID(owner)).Str("mode", owner.DedupMode()).Str("job_id", string(owner.ID))
 }
 
 // dedupID is the id that a job's deduplication names, whether it holds it or not.
@@ -64,24 +64,31 @@ func dedupID(j *job.Job) string {
 // PUSH has a list of its own, as a job has a member of that name.
 func AppendBatch(dst []byte, rs []job.Receipt) []byte {
 	enqueued, held := 0, []int(nil)
-	b := array(append(dst, '{'), "jobs", len(rs), func(b []byte, i int) []byte {
-		b = rs[i].AppendJSON(b, job.View{})
-		if !rs[i].Existing {
+	b := rawjson.Object(dst)
+	b.Array("jobs")
+	for i, r := range rs {
+		b.Element()
+		b = r.AppendJSON(b, job.View{})
+		b.Reopen()
+		verdict(&b, r)
+		b.End()
+		if !r.Existing {
 			enqueued++
 		}
-		if rs[i].Verdict == job.Deduplicated {
+		if r.Verdict == job.Deduplicated {
 			held = append(held, i)
 		}
-		return append(verdict(b[:len(b)-1], rs[i]), '}')
-	})
-	b = num(num(num(b, "count", int64(len(rs))), "enqueued", int64(enqueued)), "failed", 0)
+	}
+	b.EndArray()
+	b.Int("count", int64(len(rs))).Int("enqueued", int64(enqueued)).Int("failed", 0)
 	if held != nil {
-		b = array(b, "deduplications", len(held), func(b []byte, i int) []byte {
-			b = num(append(b, '{'), "index", int64(held[i]))
-			return append(appendHeld(b, rs[held[i]].Job), '}')
+		objects(&b, "deduplications", held, func(b *rawjson.Writer, i int) {
+			b.Int("index", int64(i))
+			appendHeld(b, rs[i].Job)
 		})
 	}
-	return append(batchWarnings(b, rs), '}')
+	batchWarnings(&b, rs)
+	return b.Close()
 }
 
 // answered is what an answer says beside a job (contract §3.1).

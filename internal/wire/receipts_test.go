@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -110,7 +111,9 @@ func TestPolicyIsReadBack(t *testing.T) {
 		if err != nil {
 			t.Skip("not a policy") // this draw, not the test
 		}
-		shown := appendPolicy(nil, want)
+		b := rawjson.Object(nil)
+		appendPolicy(&b, want)
+		shown := b.Close()
 		got, err := job.ParseUnique(shown, false)
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Fatalf("%s is shown as %s: got %+v, %v, want %+v", text, shown, got, err, want)
@@ -164,7 +167,7 @@ func TestFreesWhen(t *testing.T) {
 func TestClaimsAreReadBack(t *testing.T) {
 	t.Parallel()
 	at := time.UnixMilli(1_700_000_000_123).UTC()
-	want := job.Claims{Total: 3, Next: "7.x", Claims: []job.UniqueClaim{
+	want := job.Claims{Total: 3, AtLeast: true, Next: "7.x", Claims: []job.UniqueClaim{
 		{Key: strings.Repeat("f0", 32), JobID: testID, Type: "a.b", Queue: "q", State: job.Active, Since: at, Until: at},
 		{Key: strings.Repeat("f1", 32), JobID: testID, Type: "a.b", Queue: "q", State: job.Active, Since: at},
 	}}

@@ -6,10 +6,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// What the client reads. An answer that is not what the contract says is
+// What the client reads. An answer that docs/contract.md does not allow is
 // Internal: neither the caller nor the request can help it.
 
 // unread is the error for an answer that cannot be read.
@@ -93,10 +94,20 @@ func ReadJobs(body []byte) ([]*job.Job, error) {
 
 // pagination is what every list says of itself (contract §1.7).
 type pagination struct {
-	Total int64  `json:"total"`
-	More  bool   `json:"has_more"`
-	Next  string `json:"next_cursor"`
+	Total   int64  `json:"total"`
+	AtLeast bool   `json:"total_at_least"`
+	More    bool   `json:"has_more"`
+	Next    string `json:"next_cursor"`
 }
+
+// Rest is what comes behind a page: whether there is more, and the cursor with
+// which that begins, empty from a server that knows none for the list.
+type Rest struct {
+	More bool
+	Next string
+}
+
+func (p pagination) rest() Rest { return Rest{p.More, p.Next} }
 
 // ReadPage reads a list of jobs, or of dead letters (contract §3.3, §3.14).
 func ReadPage(body []byte, dead bool) (job.Page, error) {
@@ -119,7 +130,7 @@ func ReadPage(body []byte, dead bool) (job.Page, error) {
 	for _, j := range jobs {
 		j.Dead = j.Dead || dead
 	}
-	return job.Page{Jobs: jobs, Total: r.Pages.Total, Next: r.Pages.Next}, nil
+	return job.Page{Jobs: jobs, Total: r.Pages.Total, AtLeast: r.Pages.AtLeast, Next: r.Pages.Next}, nil
 }
 
 // withoutTotal takes total_attempts off a dead letter: the list adds it at the
@@ -183,19 +194,19 @@ func ReadQueue(body []byte) (job.Queue, error) {
 	return r.Queue.queue(), err
 }
 
-// ReadQueues reads a page of queues, and says whether there are more.
-func ReadQueues(body []byte) (qs []job.Queue, more bool, err error) {
+// ReadQueues reads a page of queues, and what comes behind it.
+func ReadQueues(body []byte) (qs []job.Queue, rest Rest, err error) {
 	var r struct {
 		Queues []queueObject `json:"queues"`
 		Pages  pagination    `json:"pagination"`
 	}
 	if err := read(body, &r); err != nil {
-		return nil, false, err
+		return nil, rest, err
 	}
 	for _, o := range r.Queues {
 		qs = append(qs, o.queue())
 	}
-	return qs, r.Pages.More, nil
+	return qs, r.Pages.rest(), nil
 }
 
 // ReadDeadStats reads the counters of the dead letters (contract §3.14).
@@ -244,7 +255,7 @@ func readEventData(e *job.Event, raw json.RawMessage) error {
 	if raw == nil {
 		return nil
 	}
-	b := append(make([]byte, 0, len(raw)), '{')
+	b := rawjson.Object(make([]byte, 0, len(raw)))
 	err := job.Members(raw, func(name string, v json.RawMessage) (err error) {
 		var s string
 		switch name {
@@ -256,15 +267,12 @@ func readEventData(e *job.Event, raw json.RawMessage) error {
 		case "queue":
 			e.Queue, err = text(v, name)
 		default:
-			if len(b) > 1 {
-				b = append(b, ',')
-			}
-			b = append(append(job.AppendString(b, name), ':'), v...)
+			b.Quoted(name, v)
 		}
 		return err
 	})
 	if len(b) > 1 {
-		e.Data = append(b, '}')
+		e.Data = b.Close()
 	}
 	return err
 }

@@ -3,8 +3,12 @@ package wire
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/outrider-jobs/outrider/job"
 )
@@ -99,9 +103,9 @@ func TestReadPage(t *testing.T) {
 	none.Extra, none.Result, none.Dead = nil, nil, true
 	mine.Dead = true
 	for _, dead := range []bool{true, false} {
-		page := job.Page{Jobs: []*job.Job{mine, none}, Total: 9, Next: "n"}
+		page := job.Page{Jobs: []*job.Job{mine, none}, Total: 9, AtLeast: dead, Next: "n"}
 		got, err := ReadPage(AppendJobs(nil, page, Paging{Limit: 2}, dead), dead)
-		if err != nil || got.Total != 9 || got.Next != "n" || len(got.Jobs) != 2 {
+		if err != nil || got.Total != 9 || got.AtLeast != dead || got.Next != "n" || len(got.Jobs) != 2 {
 			t.Fatalf("got %+v, %v", got, err)
 		}
 		for i, want := range page.Jobs {
@@ -127,10 +131,47 @@ func TestReadQueues(t *testing.T) {
 	if got, err := ReadQueue(AppendQueue(nil, want)); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
-	qs, more, err := ReadQueues(AppendQueues(nil, []job.Queue{want, want}, Paging{Limit: 1}))
-	if err != nil || !more || len(qs) != 1 || qs[0].Name != "q" || !reflect.DeepEqual(qs[0].Counts, want.Counts) {
-		t.Errorf("got %+v %t, %v", qs, more, err)
+	qs, rest, err := ReadQueues(AppendQueues(nil, []job.Queue{want, want}, Paging{Limit: 1}))
+	if err != nil || rest != (Rest{More: true, Next: "q"}) || len(qs) != 1 || qs[0].Name != "q" || !reflect.DeepEqual(qs[0].Counts, want.Counts) {
+		t.Errorf("got %+v %+v, %v", qs, rest, err)
 	}
+}
+
+// Whoever goes on at the cursor reads each name once that stays, in order, whatever
+// comes and goes meanwhile: by number some would be read twice, or not at all.
+func TestPagesByName(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-c\x{e9}]{1,4}`), 0, 12, rapid.ID).Draw(t, "names")
+		stays := rapid.SliceOfN(rapid.Bool(), len(names), len(names)).Draw(t, "stays")
+		p := Paging{Limit: rapid.IntRange(1, 4).Draw(t, "limit")}
+		var read []string
+		for more := true; more; {
+			var now []job.Queue // those that stay, and some of the others
+			for i, name := range names {
+				if stays[i] || rapid.Bool().Draw(t, "is there") {
+					now = append(now, job.Queue{Name: name})
+				}
+			}
+			slices.SortFunc(now, func(a, b job.Queue) int { return strings.Compare(a.Name, b.Name) })
+			qs, rest, err := ReadQueues(AppendQueues(nil, now, p))
+			if err != nil || rest.More != (rest.Next != "") || len(qs) > p.Limit {
+				t.Fatalf("%v, %+v, %v", qs, rest, err)
+			}
+			for _, q := range qs {
+				read = append(read, q.Name)
+			}
+			p.Cursor, more = rest.Next, rest.More
+		}
+		if !slices.IsSorted(read) || len(slices.Compact(slices.Clone(read))) != len(read) {
+			t.Errorf("read %q", read)
+		}
+		for i, name := range names {
+			if stays[i] && !slices.Contains(read, name) {
+				t.Errorf("read %q, without %q", read, name)
+			}
+		}
+	})
 }
 
 func TestReadDeadStats(t *testing.T) {

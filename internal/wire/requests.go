@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"encoding/json"
 	"maps"
 	"net/url"
@@ -10,102 +9,104 @@ import (
 	"strings"
 	"time"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
 // What the client sends. Bodies are written by hand, because encoding/json
 // would compact and escape the raw JSON that must arrive as it is.
 
-// PushBody is the body of POST /ojs/v1/jobs. The envelope must be valid.
-func PushBody(e *job.Envelope) []byte {
-	return e.AppendPush(make([]byte, 0, 256+len(e.Args)+len(e.Meta)+len(e.Extra)))
-}
+// PushBody is the body of POST /ojs/v1/jobs.
+func PushBody(c *job.Checked) []byte { return c.AppendPush(make([]byte, 0, 256)) }
 
-// BatchBody is the body of POST /ojs/v1/jobs/batch. The envelopes must be valid.
-func BatchBody(es []job.Envelope) []byte {
-	b := append(make([]byte, 0, 16+256*len(es)), '{')
-	b = array(b, "jobs", len(es), func(b []byte, i int) []byte { return es[i].AppendPush(b) })
-	return append(b, '}')
+// BatchBody is the body of POST /ojs/v1/jobs/batch.
+func BatchBody(cs []job.Checked) []byte {
+	b := rawjson.Object(make([]byte, 0, 16+256*len(cs)))
+	b.Array("jobs")
+	for i := range cs {
+		b.Element()
+		b = cs[i].AppendPush(b)
+	}
+	b.EndArray()
+	return b.Close()
 }
 
 // FetchBody is the body of a FETCH (contract §3.8).
 func FetchBody(f job.FetchRequest) []byte {
-	b := someStrings(begin(), "queues", f.Queues)
+	b := begin()
+	someStrings(&b, "queues", f.Queues)
 	if f.Count > 0 {
-		b = num(b, "count", int64(f.Count))
+		b.Int("count", int64(f.Count))
 	}
-	b = someText(b, "worker_id", f.Worker)
-	b = someMillis(b, "visibility_timeout_ms", f.Visibility)
-	return append(someMillis(b, "block_ms", f.Wait), '}')
+	b.Optional("worker_id", f.Worker)
+	someMillis(&b, "visibility_timeout_ms", f.Visibility)
+	someMillis(&b, "block_ms", f.Wait)
+	return b.Close()
 }
 
 // AckBody is the body of an ACK (contract §3.9). A nil result is left out;
 // another must be JSON.
 func AckBody(c job.Claim, result json.RawMessage) []byte {
-	return append(someJSON(holder(begin(), c), "result", result), '}')
+	b := begin()
+	holder(&b, c)
+	return b.Raw("result", result).Close()
 }
 
 // NackBody is the body of a FAIL (contract §3.10). The failure must be valid. It
 // always has a type or a code, and a message, which may be empty.
 func NackBody(c job.Claim, f job.Failure) []byte {
-	b := holder(begin(), c)
+	b := begin()
+	holder(&b, c)
 	if f.Requeue {
-		b = flag(b, "requeue", true)
+		b.Bool("requeue", true)
 		if f.Type == "" && f.Message == "" && f.Code == "" {
-			return append(b, '}')
+			return b.Close()
 		}
 	}
 	if f.RetryAfter != nil {
-		b = num(b, "delay_ms", ceilMillis(max(0, min(*f.RetryAfter, job.MaxDuration))))
+		b.Int("delay_ms", ceilMillis(max(0, min(*f.RetryAfter, job.MaxDuration))))
 	}
-	b = append(key(b, "error"), '{')
+	b.Object("error")
 	if f.Type == "" && f.Code == "" {
 		f.Type = f.ErrorType()
 	}
-	b = someText(b, "type", f.Type)
-	b = str(b, "message", f.Message)
-	b = someText(b, "code", f.Code)
+	b.Optional("type", f.Type).Str("message", f.Message).Optional("code", f.Code)
 	if f.Retryable != nil {
-		b = flag(b, "retryable", *f.Retryable)
+		b.Bool("retryable", *f.Retryable)
 	}
-	b = someJSON(b, "details", f.Details)
-	b = someStrings(b, "backtrace", f.Backtrace)
-	if len(f.Extra) > 2 {
-		if further := bytes.TrimSpace(f.Extra[1 : len(f.Extra)-1]); len(further) > 0 {
-			b = append(append(b, ','), further...)
-		}
-	}
-	return append(b, '}', '}')
+	b.Raw("details", f.Details)
+	someStrings(&b, "backtrace", f.Backtrace)
+	b.Splice(f.Extra)
+	return b.End().Close()
 }
 
 // BeatBody is the body of a BEAT (contract §3.11). BeatAt, Active and Directive
 // are the server's.
 func BeatBody(beat job.Beat) []byte {
 	w := beat.Worker
-	b := someText(begin(), "worker_id", w.ID)
-	b = array(b, "active_jobs", len(beat.Jobs), func(b []byte, i int) []byte {
-		return job.AppendString(b, string(beat.Jobs[i].ID))
-	})
-	leases := map[string]string{}
-	for _, c := range beat.Jobs {
+	b := begin()
+	b.Optional("worker_id", w.ID)
+	ids, leases := make([]job.ID, len(beat.Jobs)), map[string]string{}
+	for i, c := range beat.Jobs {
+		ids[i] = c.ID
 		if c.Token != "" {
 			leases[string(c.ID)] = c.Token
 		}
 	}
-	b = someMap(b, "leases", leases)
-	b = someText(b, "state", w.State)
-	b = someMillis(b, "visibility_timeout_ms", beat.Visibility)
-	b = someText(b, "hostname", w.Hostname)
+	rawjson.Strings(&b, "active_jobs", ids)
+	someMap(&b, "leases", leases)
+	b.Optional("state", w.State)
+	someMillis(&b, "visibility_timeout_ms", beat.Visibility)
+	b.Optional("hostname", w.Hostname)
 	if w.PID > 0 {
-		b = num(b, "pid", int64(w.PID))
+		b.Int("pid", int64(w.PID))
 	}
-	b = someStrings(b, "queues", w.Queues)
+	someStrings(&b, "queues", w.Queues)
 	if w.Concurrency > 0 {
-		b = num(b, "concurrency", int64(w.Concurrency))
+		b.Int("concurrency", int64(w.Concurrency))
 	}
-	b = someMap(b, "labels", w.Labels)
-	b = someText(b, "version", w.Version)
-	return append(at(b, "started_at", w.StartedAt), '}')
+	someMap(&b, "labels", w.Labels)
+	return b.Optional("version", w.Version).Time("started_at", w.StartedAt).Close()
 }
 
 // CancelBody is the optional body of a CANCEL (contract §3.5), nil when there
@@ -114,7 +115,8 @@ func CancelBody(by, reason string) []byte {
 	if by == "" && reason == "" {
 		return nil
 	}
-	return append(someText(someText(begin(), "cancelled_by", by), "reason", reason), '}')
+	b := begin()
+	return b.Optional("cancelled_by", by).Optional("reason", reason).Close()
 }
 
 // JobsQuery is the query of a list of jobs or dead letters (contract §3.3,
@@ -184,20 +186,12 @@ func countText[N int | int64](n N) string {
 
 // The writers below leave a member out that has no value.
 
-func begin() []byte { return append(make([]byte, 0, 256), '{') }
+func begin() rawjson.Writer { return rawjson.Object(make([]byte, 0, 256)) }
 
-func someText(b []byte, name, v string) []byte {
-	if v == "" {
-		return b
+func someMillis(b *rawjson.Writer, name string, d time.Duration) {
+	if d > 0 { // 0 would ask for the default
+		b.Int(name, ceilMillis(d))
 	}
-	return str(b, name, v)
-}
-
-func someMillis(b []byte, name string, d time.Duration) []byte {
-	if d <= 0 {
-		return b
-	}
-	return num(b, name, ceilMillis(d)) // 0 would ask for the default
 }
 
 // ceilMillis is d in whole milliseconds, rounded up: nothing must come early for its way over the wire.
@@ -209,38 +203,24 @@ func ceilMillis(d time.Duration) int64 {
 	return n
 }
 
-func someJSON(b []byte, name string, v json.RawMessage) []byte {
-	if v == nil {
-		return b
+func someStrings(b *rawjson.Writer, name string, vs []string) {
+	if len(vs) > 0 {
+		rawjson.Strings(b, name, vs)
 	}
-	return append(key(b, name), v...)
 }
 
-func someStrings(b []byte, name string, vs []string) []byte {
-	if len(vs) == 0 {
-		return b
-	}
-	return array(b, name, len(vs), func(b []byte, i int) []byte { return job.AppendString(b, vs[i]) })
-}
-
-func someMap(b []byte, name string, m map[string]string) []byte {
+func someMap(b *rawjson.Writer, name string, m map[string]string) {
 	if len(m) == 0 {
-		return b
+		return
 	}
-	b = append(key(b, name), '{')
-	for i, k := range slices.Sorted(maps.Keys(m)) {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(job.AppendString(b, k), ':')
-		b = job.AppendString(b, m[k])
+	b.Object(name)
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		b.Quoted(k, rawjson.AppendString(nil, m[k]))
 	}
-	return append(b, '}')
+	b.End()
 }
 
 // holder writes the members that name an attempt.
-func holder(b []byte, c job.Claim) []byte {
-	b = someText(b, "job_id", string(c.ID))
-	b = someText(b, "lease_token", c.Token)
-	return someText(b, "worker_id", c.Worker)
+func holder(b *rawjson.Writer, c job.Claim) {
+	b.Optional("job_id", string(c.ID)).Optional("lease_token", c.Token).Optional("worker_id", c.Worker)
 }

@@ -158,20 +158,22 @@ func TestCancelBody(t *testing.T) {
 func TestPushAndBatchBody(t *testing.T) {
 	t.Parallel()
 	es := []job.Envelope{{ID: testID, Type: "a.b", Args: json.RawMessage("[ 1 ]"), Queue: "q", Priority: 3}, {Type: "a.c", Args: json.RawMessage("[]")}}
+	cs := make([]job.Checked, len(es))
 	for i := range es {
-		if err := es[i].Validate(); err != nil {
+		var err error
+		if cs[i], err = es[i].Check(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	got, err := DecodeBatch(BatchBody(es))
+	got, err := DecodeBatch(BatchBody(cs))
 	if err != nil || len(got) != 2 {
 		t.Fatalf("got %+v, %v", got, err)
 	}
-	one, err := DecodePush(PushBody(&es[0]))
+	one, err := DecodePush(PushBody(&cs[0]))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, pair := range [][2]job.Envelope{{got[0], es[0]}, {got[1], es[1]}, {one, es[0]}} {
+	for _, pair := range [][2]job.Envelope{{got[0].Envelope(), cs[0].Envelope()}, {got[1].Envelope(), cs[1].Envelope()}, {one.Envelope(), cs[0].Envelope()}} {
 		if g, w := pair[0], pair[1]; g.ID != w.ID || g.Type != w.Type || g.Queue != w.Queue || g.Priority != w.Priority || string(g.Args) != string(w.Args) {
 			t.Errorf("got %+v, want %+v", g, w)
 		}

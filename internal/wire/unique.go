@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -19,54 +20,51 @@ func NoKey(key string) error {
 // AppendExplanation appends what a unique policy comes to. The job that a PUSH
 // would meet is there in short, and whole beside it.
 func AppendExplanation(dst []byte, x job.Explanation) []byte {
-	b := appendPolicy(key(append(dst, '{'), "policy"), x.Policy)
-	b = strs(b, "dimensions", dimensions(x.Policy))
-	b = str(b, "canonical", string(x.Canonical))
-	b = str(b, "fingerprint", x.Fingerprint)
-	b = str(b, "answer", x.Answer)
+	b := rawjson.Object(dst)
+	b.Object("policy")
+	appendPolicy(&b, x.Policy)
+	b.End()
+	rawjson.Strings(&b, "dimensions", dimensions(x.Policy))
+	b.Str("canonical", string(x.Canonical)).Str("fingerprint", x.Fingerprint).Str("answer", x.Answer)
 	if x.Met == nil {
-		return append(key(b, "held_by"), "null}"...)
+		return b.Null("held_by").Close()
 	}
-	b = append(key(b, "held_by"), '{')
-	b = str(b, "job_id", string(x.Met.ID))
-	b = str(b, "type", x.Met.Type)
-	b = str(b, "queue", x.Met.Queue)
-	b = str(b, "state", string(x.Met.State))
-	b = at(b, "since", x.Met.CreatedAt)
-	b = at(b, "frees_at", x.Frees)
-	b = append(str(b, "frees_when", freesWhen(x)), '}')
-	return append(x.Met.AppendJSON(key(b, "job"), job.View{}), '}')
+	b.Object("held_by")
+	b.Str("job_id", string(x.Met.ID))
+	b.Str("type", x.Met.Type)
+	b.Str("queue", x.Met.Queue)
+	b.Str("state", string(x.Met.State))
+	b.Time("since", x.Met.CreatedAt)
+	b.Time("frees_at", x.Frees)
+	b.Str("frees_when", freesWhen(x))
+	b.End()
+	b.Key("job")
+	b = x.Met.AppendJSON(b, job.View{})
+	return b.Close()
 }
 
-// appendPolicy appends a policy with its defaults filled in, in one spelling
+// appendPolicy appends the members of a policy with its defaults filled in, in one spelling
 // that [job.ParseUnique] reads back to the same policy.
-func appendPolicy(dst []byte, p job.UniquePolicy) []byte {
-	b := append(dst, '{')
+func appendPolicy(b *rawjson.Writer, p job.UniquePolicy) {
 	switch {
 	case p.Key != "":
-		b = str(b, "key", p.Key)
+		b.Str("key", p.Key)
 	case p.Lenient:
-		b = strs(b, "key", p.ArgsKeys)
+		rawjson.Strings(b, "key", p.ArgsKeys)
 	default:
-		b = strs(b, "keys", p.Keys)
+		rawjson.Strings(b, "keys", p.Keys)
 	}
 	if p.ArgsKeys != nil && !p.Lenient {
-		b = strs(b, "args_keys", p.ArgsKeys)
+		rawjson.Strings(b, "args_keys", p.ArgsKeys)
 	}
 	if p.MetaKeys != nil {
-		b = strs(b, "meta_keys", p.MetaKeys)
+		rawjson.Strings(b, "meta_keys", p.MetaKeys)
 	}
 	if p.Period > 0 {
-		b = num(b, "period_ms", p.Period.Milliseconds())
+		b.Int("period_ms", p.Period.Milliseconds())
 	}
-	states := p.States.List()
-	b = array(b, "states", len(states), func(b []byte, i int) []byte { return job.AppendString(b, string(states[i])) })
-	return append(str(b, "on_conflict", string(p.OnConflict)), '}')
-}
-
-// strs appends an array of strings, also an empty one.
-func strs(b []byte, name string, vs []string) []byte {
-	return array(b, name, len(vs), func(b []byte, i int) []byte { return job.AppendString(b, vs[i]) })
+	rawjson.Strings(b, "states", p.States.List())
+	b.Str("on_conflict", string(p.OnConflict))
 }
 
 // dimensions are the members that the fingerprint is over.
@@ -151,18 +149,19 @@ func DecodeClaimFilter(q url.Values) (f job.Filter, p Paging, err error) {
 
 // AppendClaims appends a page of the unique keys that are held (contract §3.25).
 func AppendClaims(dst []byte, c job.Claims, p Paging) []byte {
-	b := array(append(dst, '{'), "items", len(c.Claims), func(b []byte, i int) []byte {
-		v := c.Claims[i]
-		b = str(append(b, '{'), "key", v.Key)
-		b = str(b, "job_id", string(v.JobID))
-		b = str(b, "type", v.Type)
-		b = str(b, "queue", v.Queue)
-		b = str(b, "state", string(v.State))
-		b = at(b, "since", v.Since)
-		return append(at(b, "locked_until", v.Until), '}')
+	b := rawjson.Object(dst)
+	objects(&b, "items", c.Claims, func(b *rawjson.Writer, v job.UniqueClaim) {
+		b.Str("key", v.Key)
+		b.Str("job_id", string(v.JobID))
+		b.Str("type", v.Type)
+		b.Str("queue", v.Queue)
+		b.Str("state", string(v.State))
+		b.Time("since", v.Since)
+		b.Time("locked_until", v.Until)
 	})
 	more := c.Next != "" || int64(p.Offset+len(c.Claims)) < c.Total && p.Cursor == ""
-	return append(pages(b, p, c.Total, more, c.Next), '}')
+	pages(&b, p, listed{c.Total, c.AtLeast, more, c.Next})
+	return b.Close()
 }
 
 // ReadClaims reads a page of the unique keys that are held.
@@ -182,7 +181,7 @@ func ReadClaims(body []byte) (job.Claims, error) {
 	if err := read(body, &r); err != nil {
 		return job.Claims{}, err
 	}
-	c := job.Claims{Total: r.Pages.Total, Next: r.Pages.Next}
+	c := job.Claims{Total: r.Pages.Total, AtLeast: r.Pages.AtLeast, Next: r.Pages.Next}
 	for _, v := range r.Items {
 		c.Claims = append(c.Claims, job.UniqueClaim(v))
 	}
@@ -191,7 +190,8 @@ func ReadClaims(body []byte) (job.Claims, error) {
 
 // AppendReleasedKey appends the answer to the release of a unique key.
 func AppendReleasedKey(dst []byte, key string, n int) []byte {
-	return append(str(num(append(dst, '{'), "released", int64(n)), "key", key), '}')
+	b := rawjson.Object(dst)
+	return b.Int("released", int64(n)).Str("key", key).Close()
 }
 
 // ReadReleasedKey reads off how many jobs a unique key was taken.

@@ -2,7 +2,9 @@ package wire
 
 import (
 	"encoding/json"
+	"slices"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -10,35 +12,31 @@ import (
 // meant so: the member warnings, which is there only when there are some.
 
 // appendWarnings appends the warnings about one job or one schedule.
-func appendWarnings(b []byte, ws []job.Warning) []byte {
+func appendWarnings(b *rawjson.Writer, ws []job.Warning) {
 	if len(ws) == 0 {
-		return b
+		return
 	}
-	return array(b, "warnings", len(ws), func(b []byte, i int) []byte { return append(warning(append(b, '{'), ws[i]), '}') })
-}
-
-func warning(b []byte, w job.Warning) []byte {
-	return str(str(b, "field", w.Field), "message", w.Message)
+	b.Array("warnings")
+	for _, w := range ws {
+		b.Begin()
+		b.Str("field", w.Field).Str("message", w.Message).End()
+	}
+	b.EndArray()
 }
 
 // batchWarnings appends the warnings about a batch, each with the index of its job.
-func batchWarnings(b []byte, rs []job.Receipt) []byte {
-	type one struct {
-		index int
-		job.Warning
+func batchWarnings(b *rawjson.Writer, rs []job.Receipt) {
+	if !slices.ContainsFunc(rs, func(r job.Receipt) bool { return len(r.Warnings) > 0 }) {
+		return
 	}
-	var all []one
+	b.Array("warnings")
 	for i, r := range rs {
 		for _, w := range r.Warnings {
-			all = append(all, one{i, w})
+			b.Begin()
+			b.Int("index", int64(i)).Str("field", w.Field).Str("message", w.Message).End()
 		}
 	}
-	if all == nil {
-		return b
-	}
-	return array(b, "warnings", len(all), func(b []byte, i int) []byte {
-		return append(warning(num(append(b, '{'), "index", int64(all[i].index)), all[i].Warning), '}')
-	})
+	b.EndArray()
 }
 
 // warned is a warning as an answer has it.

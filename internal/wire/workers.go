@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -30,12 +31,14 @@ func DecodeDeregister(raw []byte) (id string, err error) {
 
 // AppendRegistered appends the answer to a registration (contract §3.12), in seconds.
 func AppendRegistered(dst []byte, id string, r job.Registration) []byte {
-	b := flag(append(dst, '{'), "ok", true)
-	b = str(b, "worker_id", id)
-	b = at(b, "server_time", r.Time)
-	b = num(b, "heartbeat_interval", wholeSeconds(r.Heartbeat))
-	b = num(b, "heartbeat_timeout", wholeSeconds(r.Silence))
-	return append(num(b, "visibility_timeout_default", wholeSeconds(r.Visibility)), '}')
+	b := rawjson.Object(dst)
+	b.Bool("ok", true)
+	b.Str("worker_id", id)
+	b.Time("server_time", r.Time)
+	b.Int("heartbeat_interval", wholeSeconds(r.Heartbeat))
+	b.Int("heartbeat_timeout", wholeSeconds(r.Silence))
+	b.Int("visibility_timeout_default", wholeSeconds(r.Visibility))
+	return b.Close()
 }
 
 // wholeSeconds is d in seconds, and at least one of them unless it is 0.
@@ -45,42 +48,31 @@ func wholeSeconds(d time.Duration) int64 {
 
 // AppendDeregistered appends the answer to a farewell (contract §3.12).
 func AppendDeregistered(dst []byte, id string, released []job.ID) []byte {
-	b := flag(append(dst, '{'), "ok", true)
-	b = flag(b, "deregistered", true)
-	b = str(b, "worker_id", id)
-	return append(ids(b, "released_jobs", released), '}')
+	b := rawjson.Object(dst)
+	b.Bool("ok", true).Bool("deregistered", true).Str("worker_id", id)
+	rawjson.Strings(&b, "released_jobs", released)
+	return b.Close()
 }
 
 // AppendWorkers appends a page of all workers (contract §3.12).
 func AppendWorkers(dst []byte, ws []job.WorkerInfo, p Paging) []byte {
-	total := len(ws)
-	ws = ws[min(p.Offset, total):]
-	ws = ws[:min(p.Limit, len(ws))]
-	b := append(dst, `{"workers":`...)
-	from := len(b)
-	b = append(b, '[')
-	for i, w := range ws {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(appendWorker(append(b, '{'), w), '}')
-	}
-	b = append(b, ']')
-	if p.Items {
-		b = again(b, "items", from, len(b))
-	}
-	return append(pages(b, p, int64(total), p.Offset+len(ws) < total, ""), '}')
+	ws, l := byName(ws, p, func(w job.WorkerInfo) string { return w.ID })
+	b := rawjson.Object(dst)
+	items(&b, p, objects(&b, "workers", ws, appendWorker))
+	pages(&b, p, l)
+	return b.Close()
 }
 
 // AppendWorker appends the answer about one worker: the worker under "worker",
 // and its members flat beside it.
 func AppendWorker(dst []byte, w job.WorkerInfo) []byte {
-	b := append(dst, `{"worker":{`...)
-	from := len(b)
-	b = appendWorker(b, w)
-	to := len(b)
-	b = append(b, '}', ',')
-	return append(append(b, b[from:to]...), '}')
+	b := rawjson.Object(dst)
+	b.Object("worker")
+	from := len(b) - 1
+	appendWorker(&b, w)
+	b.End()
+	b.Splice(b[from:])
+	return b.Close()
 }
 
 // condition of a worker: what it says of itself, unless it says nothing any more.
@@ -95,37 +87,41 @@ func stateOf(w job.WorkerInfo) string {
 }
 
 // appendWorker appends the members of a worker (contract §3.12, §3.23).
-func appendWorker(b []byte, w job.WorkerInfo) []byte {
-	b = str(b, "id", w.ID)
-	b = str(b, "worker_id", w.ID)
-	b = str(b, "state", stateOf(w))
-	b = someText(b, "reported_state", w.State)
-	b = someText(b, "directive", w.Directive)
-	b = flag(b, "stale", w.Stale)
-	b = someText(b, "hostname", w.Hostname)
+func appendWorker(b *rawjson.Writer, w job.WorkerInfo) {
+	b.Str("id", w.ID)
+	b.Str("worker_id", w.ID)
+	b.Str("state", stateOf(w))
+	b.Optional("reported_state", w.State)
+	b.Optional("directive", w.Directive)
+	b.Bool("stale", w.Stale)
+	b.Optional("hostname", w.Hostname)
 	if w.PID > 0 {
-		b = num(b, "pid", int64(w.PID))
+		b.Int("pid", int64(w.PID))
 	}
-	b = array(b, "queues", len(w.Queues), func(b []byte, i int) []byte { return job.AppendString(b, w.Queues[i]) })
-	b = num(b, "concurrency", int64(w.Concurrency))
-	b = num(b, "active_jobs", int64(w.Active))
-	b = someMap(b, "labels", w.Labels)
-	b = someText(b, "version", w.Version)
-	b = at(b, "started_at", w.StartedAt)
-	b = at(b, "last_heartbeat", w.BeatAt)
-	return at(b, "last_heartbeat_at", w.BeatAt)
+	rawjson.Strings(b, "queues", w.Queues)
+	b.Int("concurrency", int64(w.Concurrency)).Int("active_jobs", int64(w.Active))
+	someMap(b, "labels", w.Labels)
+	b.Optional("version", w.Version)
+	b.Time("started_at", w.StartedAt)
+	b.Time("last_heartbeat", w.BeatAt)
+	b.Time("last_heartbeat_at", w.BeatAt)
 }
 
 // AppendWorkerHealth appends how a worker is (contract §3.12).
 func AppendWorkerHealth(dst []byte, w job.WorkerInfo) []byte {
-	b := str(append(dst, '{'), "worker_id", w.ID)
-	b = str(b, "state", stateOf(w))
-	b = num(b, "active_jobs", int64(w.Active))
-	return append(at(b, "last_heartbeat_at", w.BeatAt), '}')
+	b := rawjson.Object(dst)
+	b.Str("worker_id", w.ID)
+	b.Str("state", stateOf(w))
+	b.Int("active_jobs", int64(w.Active))
+	b.Time("last_heartbeat_at", w.BeatAt)
+	return b.Close()
 }
 
 // DeregisterBody is the body of a worker's farewell.
-func DeregisterBody(id string) []byte { return append(str(begin(), "worker_id", id), '}') }
+func DeregisterBody(id string) []byte {
+	b := begin()
+	return b.Str("worker_id", id).Close()
+}
 
 // ReadRegistration reads the answer to a registration.
 func ReadRegistration(body []byte) (job.Registration, error) {
@@ -185,17 +181,17 @@ func ReadWorker(body []byte) (job.WorkerInfo, error) {
 	return r.Worker.info(), err
 }
 
-// ReadWorkers reads a page of workers, and says whether there are more.
-func ReadWorkers(body []byte) (ws []job.WorkerInfo, more bool, err error) {
+// ReadWorkers reads a page of workers, and what comes behind it.
+func ReadWorkers(body []byte) (ws []job.WorkerInfo, rest Rest, err error) {
 	var r struct {
 		Workers []workerObject `json:"workers"`
 		Pages   pagination     `json:"pagination"`
 	}
 	if err := read(body, &r); err != nil {
-		return nil, false, err
+		return nil, rest, err
 	}
 	for _, o := range r.Workers {
 		ws = append(ws, o.info())
 	}
-	return ws, r.Pages.More, nil
+	return ws, r.Pages.rest(), nil
 }

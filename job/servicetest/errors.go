@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -34,7 +35,7 @@ func wholeErrors(k *kit) {
 		}
 		for _, e := range k.events(failed.ID) {
 			if e.Type == "job.failed" {
-				k.expect([]byte(member(k.t, e.Data, "error")), "message", string(job.AppendString(nil, f.Message)))
+				k.expect([]byte(member(k.t, e.Data, "error")), "message", string(rawjson.AppendString(nil, f.Message)))
 			}
 		}
 		k.clear(failed)
@@ -44,9 +45,9 @@ func wholeErrors(k *kit) {
 // holds makes sure that a stored error has all that was said.
 func (k *kit) holds(stored []byte, f job.Failure) {
 	k.t.Helper()
-	want := map[string]string{"type": string(job.AppendString(nil, f.ErrorType())), "message": string(job.AppendString(nil, f.Message)), "attempt": "1"}
+	want := map[string]string{"type": string(rawjson.AppendString(nil, f.ErrorType())), "message": string(rawjson.AppendString(nil, f.Message)), "attempt": "1"}
 	if f.Code != "" {
-		want["code"] = string(job.AppendString(nil, f.Code))
+		want["code"] = string(rawjson.AppendString(nil, f.Code))
 	}
 	if f.Details != nil {
 		want["details"] = string(f.Details)

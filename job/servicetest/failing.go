@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -32,7 +33,7 @@ func failureRecorded(k *kit) {
 			"retryable": `true`, "details": `{"host": "a", "n":1.10}`, "attempt": `1`} {
 			k.expect(e, name, want)
 		}
-		at, err := time.Parse(`"`+job.TimeFormat+`"`, member(k.t, e, "occurred_at"))
+		at, err := time.Parse(`"`+rawjson.TimeFormat+`"`, member(k.t, e, "occurred_at"))
 		if err != nil || at.Before(j.StartedAt) {
 			k.t.Errorf("occurred at %s, %v; started at %s", at, err, j.StartedAt)
 		}

@@ -21,10 +21,18 @@ var keeping = []verdict{
 	{"a revived job has its key again", keysOfRevivedJobs},
 }
 
+func (k *kit) explained(change func(*job.Envelope)) (job.Explanation, error) {
+	c, err := envelope(change).Check()
+	if err != nil {
+		return job.Explanation{}, err
+	}
+	return k.s.Explain(k.ctx(), c)
+}
+
 // explain says what a unique policy comes to.
 func (k *kit) explain(change func(*job.Envelope)) job.Explanation {
 	k.t.Helper()
-	x, err := k.s.Explain(k.ctx(), envelope(change))
+	x, err := k.explained(change)
 	if err != nil {
 		k.t.Fatalf("explain: %v", err)
 	}
@@ -128,7 +136,7 @@ func explainsNothing(k *kit) {
 	for what, change := range map[string]func(*job.Envelope){
 		"no policy": nil, "a bad policy": unique(`{"keys":["colour"]}`), "a bad job": both(unique(`{}`), args(`{}`)),
 	} {
-		_, err := k.s.Explain(k.ctx(), envelope(change))
+		_, err := k.explained(change)
 		k.is(what, err, job.Invalid)
 	}
 }

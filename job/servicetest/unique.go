@@ -109,11 +109,7 @@ func uniqueReplace(k *kit) {
 // key is the unique key of a job.
 func (k *kit) key(change func(*job.Envelope)) string {
 	k.t.Helper()
-	x, err := k.s.Explain(k.ctx(), envelope(change))
-	if err != nil {
-		k.t.Fatalf("explain: %v", err)
-	}
-	return x.Fingerprint
+	return k.explain(change).Fingerprint
 }
 
 // uniquePlace is a way of a job with a policy to a state.

@@ -131,8 +131,8 @@ func soundKeys(t Reporter, j *job.Job) {
 	if j.Fingerprint != "" && j.RewrittenAt.IsZero() { // else it is that of args and meta which are gone
 		e := j.Envelope // checked again from the start, as a new one
 		e.ScheduledAt, e.ExpiresAt, e.Delay, e.TTL, e.Hold = time.Time{}, time.Time{}, 0, 0, false
-		if err := e.Validate(); err != nil || e.UniqueKey() != j.Fingerprint {
-			wrong(fmt.Sprintf("and has the key %s; by its policy it is %s, %v", j.Fingerprint, e.UniqueKey(), err))
+		if c, err := e.Check(); err != nil || c.UniqueKey() != j.Fingerprint {
+			wrong(fmt.Sprintf("and has the key %s; by its policy it is %s, %v", j.Fingerprint, c.UniqueKey(), err))
 		}
 	}
 	if id, until := j.DedupKey(); id != "" && j.State == job.Cancelled {

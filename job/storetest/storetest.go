@@ -104,10 +104,11 @@ func New(t *testing.T, queue string, change func(*job.Job)) *job.Job {
 	if change != nil {
 		change(j)
 	}
-	if err := j.Validate(); err != nil {
+	c, err := j.Check()
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := j.Push(Now); err != nil {
+	if j, err = c.Push(Now); err != nil {
 		t.Fatal(err)
 	}
 	return j

@@ -80,14 +80,14 @@ func New(svc job.Service, opts Options) http.Handler {
 type api struct {
 	Options
 	svc     job.Service
-	enqueue func(context.Context, ...job.Envelope) ([]job.Receipt, error)
+	enqueue func(context.Context, ...job.Checked) ([]job.Receipt, error)
 	unwell  atomic.Bool // the last who asked was told so
 }
 
 func newEcho(svc job.Service, opts Options) *echo.Echo {
-	a := &api{Options: opts.withDefaults(), svc: svc, enqueue: svc.Enqueue}
+	a := &api{Options: opts.withDefaults(), svc: svc, enqueue: svc.EnqueueChecked}
 	if s, ok := svc.(interface {
-		EnqueueNew(context.Context, ...job.Envelope) ([]job.Receipt, error)
+		EnqueueNew(context.Context, ...job.Checked) ([]job.Receipt, error)
 	}); ok {
 		a.enqueue = s.EnqueueNew
 	}

@@ -151,7 +151,7 @@ var badWork = []bad{
 	{"/ojs/v1/dead-letter/" + string(idDead) + "/retry", `{`, 400, "invalid_payload", ""},
 }
 
-// A bad body is refused with the status, code and field of the contract, and
+// A bad body is refused with the status, code and field of contract §1.4, and
 // the service never hears of it.
 func TestBadBodies(t *testing.T) {
 	for i, tt := range append(badJobs, badWork...) {

@@ -110,7 +110,8 @@ func triggering(find func(string) (*job.Cron, error)) func(context.Context, stri
 		if err != nil {
 			return nil, err
 		}
-		return push(c.Instance(env, idOne, noon, noon)), nil
+		run, err := c.Instance(env, idOne, noon, noon)
+		return push(run.Envelope()), err
 	}
 }
 

@@ -49,7 +49,7 @@ type fake struct {
 	purgeDead  func(context.Context, time.Time) (int64, error)
 	history    func(context.Context, job.ID) ([]job.Event, error)
 
-	explain      func(context.Context, job.Envelope) (job.Explanation, error)
+	explain      func(context.Context, job.Checked) (job.Explanation, error)
 	claims       func(context.Context, job.Filter) (job.Claims, error)
 	releaseKey   func(context.Context, string) (int, error)
 	dedupOwner   func(context.Context, string, string) (*job.Job, error)
@@ -64,8 +64,16 @@ type fake struct {
 	cronHistory func(context.Context, string, int) ([]job.CronJob, error)
 }
 
-func (f *fake) Enqueue(ctx context.Context, es ...job.Envelope) ([]job.Receipt, error) {
+func (f *fake) Enqueue(context.Context, ...job.Envelope) ([]job.Receipt, error) {
+	panic("what came over HTTP is checked already")
+}
+
+func (f *fake) EnqueueChecked(ctx context.Context, cs ...job.Checked) ([]job.Receipt, error) {
 	f.calls.Add(1)
+	es := make([]job.Envelope, len(cs))
+	for i, c := range cs {
+		es[i] = c.Envelope()
+	}
 	return f.enqueue(ctx, es...)
 }
 
@@ -194,7 +202,7 @@ func (f *fake) History(ctx context.Context, id job.ID) ([]job.Event, error) {
 	return f.history(ctx, id)
 }
 
-func (f *fake) Explain(ctx context.Context, e job.Envelope) (job.Explanation, error) {
+func (f *fake) Explain(ctx context.Context, e job.Checked) (job.Explanation, error) {
 	f.calls.Add(1)
 	return f.explain(ctx, e)
 }

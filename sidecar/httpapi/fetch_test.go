@@ -247,7 +247,7 @@ type refusing struct {
 	asked int
 }
 
-func (r *refusing) EnqueueNew(_ context.Context, es ...job.Envelope) ([]job.Receipt, error) {
+func (r *refusing) EnqueueNew(_ context.Context, es ...job.Checked) ([]job.Receipt, error) {
 	r.asked = len(es)
 	e := job.Errorf(job.Duplicate, "job %s exists already", idTwo)
 	e.Details = map[string]any{"existing_job_id": string(idTwo), "index": 1}

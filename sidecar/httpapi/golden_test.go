@@ -21,31 +21,57 @@ var update = flag.Bool("update", false, "rewrite the answers in testdata")
 
 const answerLine = "-- answer --\n"
 
-// Each file in testdata is a request and, below, its whole answer: status,
-// headers, body. The body is only indented. go test -update writes the answers anew.
-func TestGolden(t *testing.T) {
+// golden is a request and its whole answer: status, headers, body. The body is
+// only indented.
+type golden struct{ name, request, answer string }
+
+// goldens reads a file of testdata, one for each resource. A line "=== name"
+// begins a case, and a line "-- answer --" divides it.
+func goldens(t *testing.T, file string) (cases []golden) {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text := range strings.SplitSeq("\n"+string(raw), "\n=== ") {
+		if text == "" {
+			continue // in front of the first
+		}
+		name, text, _ := strings.Cut(text, "\n")
+		request, answer, _ := strings.Cut(text, answerLine)
+		cases = append(cases, golden{name, request, answer})
+	}
+	return cases
+}
+
+func goldenFiles(t *testing.T) []string {
+	t.Helper()
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no golden files: %v", err)
 	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			raw, err := os.ReadFile(file)
-			if err != nil {
+	return files
+}
+
+// go test -update writes the answers anew.
+func TestGolden(t *testing.T) {
+	for _, file := range goldenFiles(t) {
+		var anew []string
+		cases := goldens(t, file)
+		for _, c := range cases {
+			t.Run(c.name, func(t *testing.T) {
+				got := answer(t, c.request)
+				anew = append(anew, "=== "+c.name+"\n"+c.request+answerLine+got)
+				if got != c.answer && !*update {
+					t.Errorf("request:\n%s\ngot:\n%s\nwant:\n%s", c.request, got, c.answer)
+				}
+			})
+		}
+		if *update && len(anew) == len(cases) { // -run may have chosen some of them
+			if err := os.WriteFile(file, []byte(strings.Join(anew, "\n")), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			request, want, _ := strings.Cut(string(raw), answerLine)
-			got := answer(t, request)
-			if *update {
-				if err := os.WriteFile(file, []byte(request+answerLine+got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if got != want {
-				t.Errorf("request:\n%s\ngot:\n%s\nwant:\n%s", request, got, want)
-			}
-		})
+		}
 	}
 }
 
@@ -89,32 +115,24 @@ func written(t *testing.T, w *httptest.ResponseRecorder) string {
 	return b.String()
 }
 
-// Every route must have a golden file in which it answers 2xx.
+// Every route must have a golden answer that is 2xx.
 func TestGoldenCoversRoutes(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
 	covered := map[string]bool{}
-	for _, file := range files {
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
+	for _, file := range goldenFiles(t) {
+		for _, c := range goldens(t, file) {
+			if strings.HasPrefix(c.answer, "2") {
+				method, rest, _ := strings.Cut(c.request, " ")
+				path, _, _ := strings.Cut(strings.Fields(rest)[0], "?")
+				covered[method+" "+path] = true
+			}
 		}
-		request, ans, _ := strings.Cut(string(raw), answerLine)
-		if !strings.HasPrefix(ans, "2") {
-			continue
-		}
-		method, rest, _ := strings.Cut(request, " ")
-		path, _, _ := strings.Cut(strings.Fields(rest)[0], "?")
-		covered[method+" "+path] = true
 	}
 	for _, r := range routes(New(world(), quiet())) {
 		if r.Method == http.MethodHead {
 			continue // TestHead compares every one with its GET
 		}
 		if !covered[r.Method+" "+concrete(r.Path)] {
-			t.Errorf("no golden file answers %s %s with success", r.Method, r.Path)
+			t.Errorf("no golden answer to %s %s is a success", r.Method, r.Path)
 		}
 	}
 }

@@ -15,9 +15,6 @@ const aKey = "71f9344b82e66297a49775bbe27752297922842b675330641ebe3ff4fea46c1f"
 func held() *job.Job {
 	e := job.Envelope{ID: idTwo, Type: "mail.send", Queue: "mail", Args: json.RawMessage(`[]`),
 		Deduplication: json.RawMessage(`{"id":"order:17","ttl":30}`)}
-	if err := e.Validate(); err != nil {
-		panic(err)
-	}
 	return push(e)
 }
 
@@ -55,7 +52,8 @@ func rejected(of, i int) error {
 
 // keeping fills in what is asked of keys.
 func keeping(f *fake) {
-	f.explain = func(_ context.Context, e job.Envelope) (job.Explanation, error) {
+	f.explain = func(_ context.Context, c job.Checked) (job.Explanation, error) {
+		e := c.Envelope()
 		var twins []*job.Job
 		if e.Type != "unique.free" {
 			twin := mail(idTwo)
@@ -67,7 +65,7 @@ func keeping(f *fake) {
 			}
 			twins = append(twins, twin)
 		}
-		return e.Explain(noon, twins)
+		return c.Explain(noon, twins)
 	}
 	f.claims = func(_ context.Context, q job.Filter) (job.Claims, error) {
 		one := job.UniqueClaim{Key: aKey, JobID: idTwo, Type: "mail.send", Queue: "mail", State: job.Active, Since: noon}

@@ -39,8 +39,12 @@ func push(e job.Envelope) *job.Job {
 	if e.ID == "" {
 		e.ID = idOne
 	}
-	j := &job.Job{Envelope: e}
-	if err := j.Push(noon); err != nil {
+	c, err := e.Check()
+	if err != nil {
+		panic(err)
+	}
+	j, err := c.Push(noon)
+	if err != nil {
 		panic(err)
 	}
 	return j

@@ -1,0 +1,149 @@
+package sidecar
+
+import (
+	"context"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// turn is one transaction of the service. It can do what a transaction of the
+// store can, but stores jobs by its own methods alone: they collect what has
+// changed, and do what belongs to the same transaction.
+type turn struct {
+	job.WorkTx
+	jobs    job.JobWriter
+	changes []change
+	room    [2]change // for changes: most transactions change one job or two
+}
+
+// change is what a transaction has done to one job.
+type change struct {
+	job  *job.Job  // as it is now
+	from job.State // before; None for a new job
+}
+
+// update runs fn in one transaction, and tells of what it has saved once that is on
+// disk. It is the only way to write to the store. fn may run more than once.
+func (s *Sidecar) update(ctx context.Context, fn func(*turn) error) error {
+	t := &turn{}
+	err := s.store.Update(ctx, func(tx job.Tx) error {
+		t.WorkTx, t.jobs, t.changes = tx, tx, t.room[:0]
+		return fn(t)
+	})
+	if err == nil {
+		s.committed(t.changes)
+	}
+	return err
+}
+
+// save stores what has become of a job.
+func (t *turn) save(j *job.Job) error {
+	from := j.Was()
+	if err := t.jobs.UpdateJob(j); err != nil {
+		return err
+	}
+	return t.saved(j, from)
+}
+
+// rewrite is save for a job whose args or meta have changed, too.
+func (t *turn) rewrite(j *job.Job) error {
+	from := j.Was()
+	if err := t.jobs.RewriteJob(j); err != nil {
+		return err
+	}
+	return t.saved(j, from)
+}
+
+// insert stores a new job.
+func (t *turn) insert(j *job.Job) error {
+	if err := t.jobs.InsertJob(j); err != nil {
+		return err
+	}
+	return t.saved(j, job.None)
+}
+
+// insertFirst stores a new job if no other has its id or its unique key, and
+// reports whether it did; see [job.JobWriter].
+func (t *turn) insertFirst(j *job.Job) (bool, error) {
+	stored, err := t.jobs.InsertFirst(j)
+	if err != nil || !stored {
+		return false, err
+	}
+	return true, t.saved(j, job.None)
+}
+
+// insertAll stores those of many new jobs whose ids are free, and says which.
+func (t *turn) insertAll(js []*job.Job) (stored []bool, err error) {
+	stored, err = t.jobs.InsertJobs(js)
+	for i := 0; err == nil && i < len(js); i++ {
+		if stored[i] {
+			err = t.saved(js[i], job.None)
+		}
+	}
+	return stored, err
+}
+
+// remove deletes a job for good. Nobody waits for that.
+func (t *turn) remove(id job.ID) error { return t.jobs.DeleteJob(id) }
+
+// saved notes a change that is stored.
+func (t *turn) saved(j *job.Job, from job.State) error {
+	t.changes = append(t.changes, change{j, from})
+	return nil
+}
+
+// committed is told of the changes of each transaction once they are on disk, and
+// never before: whoever must hear of them is called from here.
+func (s *Sidecar) committed(changes []change) {
+	if len(changes) == 0 {
+		return
+	}
+	s.ringFor(changes)
+	s.planFor(changes)
+	s.logFailed(changes)
+}
+
+// enters reports whether the job has entered its queue.
+func (c change) enters() bool { return c.job.State == job.Available && c.from != job.Available }
+
+// ringFor wakes a waiting FETCH for each job that has entered its queue and has not
+// left it in the same transaction.
+func (s *Sidecar) ringFor(changes []change) {
+	entered := 0
+	var left map[job.ID]bool
+	for _, c := range changes {
+		if c.enters() {
+			entered++
+		} else if entered > 0 && c.from == job.Available && c.job.State != job.Available {
+			if left == nil {
+				left = map[job.ID]bool{}
+			}
+			left[c.job.ID] = true
+		}
+	}
+	for _, c := range changes {
+		if entered > 0 && c.enters() && !left[c.job.ID] {
+			s.bell.ring(c.job.Queue, 1)
+		}
+	}
+}
+
+// planFor tells the duties when they must look at the jobs again, and drops what
+// is remembered of those that have ended.
+func (s *Sidecar) planFor(changes []change) {
+	now := s.now()
+	for _, c := range changes {
+		j := c.job
+		if j.State.Terminal() {
+			s.answers.forget(j.ID)
+			if s.crons.end(j.ID) {
+				s.ticker.wake(0, now)
+			}
+			if at, soon := s.o.Retention.pruneAt(j); soon {
+				s.clock.wake(dutyPrune, later(at, now))
+			}
+		} else if !j.DueAt.IsZero() {
+			s.clock.wake(dutyOf(j.State), later(j.DueAt, now)) // what is due already was not slept through
+		}
+	}
+}

@@ -1,0 +1,226 @@
+package sqlitestore
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// where collects the conditions of a Filter.
+type where struct {
+	conds []string
+	args  []any
+}
+
+func (w *where) and(cond string, args ...any) {
+	w.conds = append(w.conds, cond)
+	w.args = append(w.args, args...)
+}
+
+func (w *where) String() string {
+	if len(w.conds) == 0 {
+		return ""
+	}
+	return " WHERE " + strings.Join(w.conds, " AND ")
+}
+
+// conditions turns a filter into SQL: constant texts and arguments, never a value in the text.
+func conditions(f job.Filter) where {
+	var w where
+	at := "created_at"
+	if f.Dead {
+		at = "finished_at"
+		w.and("dead = 1")
+	}
+	if f.Holding {
+		w.and(claims)
+	}
+	if len(f.States) > 0 {
+		marks := strings.TrimSuffix(strings.Repeat("?, ", len(f.States)), ", ")
+		args := make([]any, len(f.States))
+		for i, s := range f.States {
+			args[i] = string(s)
+		}
+		w.and("state IN ("+marks+")", args...)
+	}
+	if f.Queue != "" {
+		w.and("queue = ?", f.Queue)
+	}
+	if prefix, ok := strings.CutSuffix(f.Type, "*"); ok {
+		w.and("substr(type, 1, ?) = ?", len(prefix), prefix)
+	} else if f.Type != "" {
+		w.and("type = ?", f.Type)
+	}
+	if f.ErrorType != "" {
+		w.and("iif(json_valid(error), json_extract(error, '$.type'), NULL) = ?", f.ErrorType)
+	}
+	if !f.Since.IsZero() {
+		w.and(at+" >= ?", f.Since.UnixMilli())
+	}
+	if !f.Until.IsZero() {
+		w.and(at+" < ?", f.Until.UnixMilli())
+	}
+	return w
+}
+
+// claims are the jobs for which a list shows the unique keys: of each key the
+// newest job that has not ended, else the one that holds it. The planner would
+// look for them among all jobs, as their ids come in the order of the list; so
+// the indexes are named, which hold all that is asked for.
+const claims = `id IN (
+SELECT id FROM jobs AS h INDEXED BY jobs_held
+WHERE holds > 0 AND NOT EXISTS (
+  SELECT 1 FROM jobs AS p INDEXED BY jobs_past
+  WHERE p.fingerprint = h.fingerprint AND p.holds = 0 AND p.state IN (` + alive + `)
+    AND (h.state NOT IN (` + alive + `) OR (p.created_at, p.id) > (h.created_at, h.id)))
+UNION ALL
+SELECT id FROM jobs AS p INDEXED BY jobs_past
+WHERE holds = 0 AND state IN (` + alive + `) AND NOT EXISTS (
+  SELECT 1 FROM jobs AS n INDEXED BY jobs_past
+  WHERE n.fingerprint = p.fingerprint AND n.holds = 0 AND n.state IN (` + alive + `) AND (n.created_at, n.id) > (p.created_at, p.id))
+  AND NOT EXISTS (
+  SELECT 1 FROM jobs AS h INDEXED BY jobs_held
+  WHERE h.fingerprint = p.fingerprint AND h.holds > 0 AND h.state IN (` + alive + `) AND (h.created_at, h.id) > (p.created_at, p.id)))`
+
+// alive are the states that are not final.
+const alive = `'scheduled', 'available', 'pending', 'active', 'retryable'`
+
+// Where the counters of the queues do not tell how many jobs a filter lets
+// through, so many are counted, and so many looked at.
+const (
+	maxCounted = 10_000
+	maxVisited = 100_000
+)
+
+// Jobs reads one page of a list.
+func (r reader) Jobs(f job.Filter) (job.Page, error) { return r.list(f, r.counters, maxCounted, maxVisited) }
+
+// Jobs reads one page of a list, with what this transaction has changed so far.
+func (t *tx) Jobs(f job.Filter) (job.Page, error) { return t.list(f, t.counters, maxCounted, maxVisited) }
+
+// counters adds up the counters of a queue, of all if it has no name.
+type counters func(queue string, states []job.State) (int64, error)
+
+func (r reader) counters(queue string, states []job.State) (n int64, err error) {
+	query, args := allQueues, []any(nil)
+	if queue != "" {
+		query, args = queueByName, []any{queue}
+	}
+	qs, err := r.queues(query, args...)
+	for _, q := range qs {
+		for _, s := range states {
+			n += *q.counter(s)
+		}
+	}
+	return n, translate("count jobs", err)
+}
+
+func (t *tx) counters(queue string, states []job.State) (n int64, _ error) {
+	for _, s := range states {
+		if queue == "" {
+			n += t.total(s)
+		} else {
+			n += t.counted(queue, s)
+		}
+	}
+	return n, nil
+}
+
+func (r reader) list(f job.Filter, counters counters, most, visited int64) (page job.Page, err error) {
+	if err := r.long(); err != nil {
+		return page, err
+	}
+	w := conditions(f)
+	if page.Total, page.AtLeast, err = r.count(f, w, counters, most, visited); err != nil {
+		return page, err
+	}
+	if page.Jobs, page.Next, err = r.page(f, w); err != nil {
+		return page, err
+	}
+	if seen := int64(f.Offset + len(page.Jobs)); page.AtLeast && f.Cursor == "" {
+		if page.Next != "" {
+			page.Total = max(page.Total, seen+1)
+		} else if len(page.Jobs) > 0 || f.Offset == 0 { // the last page knows
+			page.Total, page.AtLeast = seen, false
+		}
+	}
+	return page, nil
+}
+
+// page reads the jobs of a page and where the next one begins.
+func (r reader) page(f job.Filter, w where) (jobs []*job.Job, next string, err error) {
+	order := " ORDER BY id DESC"
+	if f.Dead {
+		order = " ORDER BY finished_at DESC, id DESC"
+	}
+	if f.Cursor != "" {
+		var at int64
+		var id string
+		if n, err := fmt.Sscanf(f.Cursor, "%d.%36s", &at, &id); n != 2 || err != nil || !job.ValidID(id) {
+			e := job.Errorf(job.Invalid, "cursor is not one that this list gave: %.60q", f.Cursor)
+			e.Details = map[string]any{"field": "cursor"}
+			return nil, "", e
+		}
+		if f.Dead {
+			w.and("(finished_at, id) < (?, ?)", at, id)
+		} else {
+			w.and("id < ?", id)
+		}
+	}
+	// The ids first: where they must be sorted, whole jobs would be sorted in memory.
+	query := "SELECT " + jobColumns + " FROM (SELECT id AS listed FROM jobs" + w.String() + order + " LIMIT ? OFFSET ?) CROSS JOIN jobs ON id = listed"
+	jobs, more, err := r.some(f.Limit, f.Room, query, append(w.args, f.Limit+1, f.Offset)...)
+	if err != nil {
+		return nil, "", translate("list jobs", err)
+	}
+	if more {
+		last := jobs[len(jobs)-1]
+		next = fmt.Sprintf("%d.%s", last.FinishedAt.UnixMilli(), last.ID)
+	}
+	return jobs, next, nil
+}
+
+// Of the newest jobs, and of the dead letters that died last, what conditions ask for.
+const (
+	newestJobs = "SELECT state, queue, type, created_at FROM jobs ORDER BY id DESC LIMIT ?"
+	newestDead = "SELECT dead, state, queue, type, error, finished_at FROM jobs WHERE dead = 1 ORDER BY finished_at DESC LIMIT ?"
+)
+
+// count is how many jobs a filter lets through: by the counters, where they tell,
+// else by looking at the newest jobs, so that a list of a large store does not
+// read all of it. atLeast says that there may be more.
+func (r reader) count(f job.Filter, w where, counters counters, most, visited int64) (n int64, atLeast bool, err error) {
+	states := job.States
+	if f.Dead {
+		states = []job.State{deadCount}
+	}
+	all, err := counters("", states)
+	if err != nil {
+		return 0, false, err
+	}
+	if f.Type == "" && f.ErrorType == "" && !f.Holding && f.Since.IsZero() && f.Until.IsZero() && (!f.Dead || len(f.States) == 0) {
+		if len(f.States) > 0 {
+			states = slices.DeleteFunc(slices.Clone(job.States), func(s job.State) bool { return !slices.Contains(f.States, s) })
+		}
+		n, err = counters(f.Queue, states)
+		return n, false, err
+	}
+	query, args := "SELECT count(*) FROM (SELECT 1 FROM (", []any{visited}
+	switch {
+	case f.Holding: // which the indexes of the keys tell
+		query, args, visited = "SELECT count(*) FROM (SELECT 1 FROM jobs", nil, all
+	case f.Dead:
+		query += newestDead + ")"
+	default:
+		query += newestJobs + ")"
+	}
+	args = append(append(args, w.args...), most+1)
+	if err := sqlx.Get(r.q, &n, query+w.String()+" LIMIT ?)", args...); err != nil {
+		return 0, false, translate("count jobs", err)
+	}
+	return min(n, most), n > most || all > visited, nil
+}
