@@ -14,6 +14,7 @@ import (
 
 	"github.com/outrider-jobs/outrider/adapters/sqlite"
 	"github.com/outrider-jobs/outrider/client"
+	"github.com/outrider-jobs/outrider/internal/appdb"
 	"github.com/outrider-jobs/outrider/internal/netguard"
 	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/outbox"
@@ -24,7 +25,7 @@ import (
 type config struct {
 	listen    netguard.Address
 	db        string
-	outboxes  []dsn
+	outboxes  []appdb.DSN
 	table     string
 	relay     relaying
 	hosts     []string
@@ -90,7 +91,7 @@ var settings = []setting{
 	{"outbox", "OUTRIDER_OUTBOX", "", true, true,
 		"database whose outbox table is relayed: sqlite:FILE, postgres://user:password@host/name or mysql://user:password@host/name; may be repeated",
 		func(c *config, v string) error {
-			d, err := parseDSN(v)
+			d, err := appdb.ParseDSN(v)
 			c.outboxes = append(c.outboxes, d)
 			return err
 		}},
@@ -213,7 +214,7 @@ func (a *app) configure(cmd *cobra.Command) (config, error) {
 			return c, err
 		}
 		for _, v := range g.values {
-			if !s.secret && mayHoldSecret(v) {
+			if !s.secret && appdb.MayHoldSecret(v) {
 				return c, usage("%s takes no address with a password, and seems to have got one", g.origin)
 			}
 			if err := s.set(&c, v); err != nil && g.quiet {

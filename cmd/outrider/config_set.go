@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -207,4 +208,17 @@ func setPokeSocket(c *config, v string) error {
 	a, err := netguard.ParseSocket(path)
 	c.relay.pokeSocket = a.Where
 	return err
+}
+
+// coherent refuses settings that are right one by one and wrong together.
+func (c config) coherent() error {
+	if c.relay.keep > 0 && c.relay.release == outbox.OnComplete {
+		return usage("--outbox-keep has no meaning beside --outbox-release on_complete, where a row stays until its job has ended and goes then; leave out --outbox-keep, or choose --outbox-release on_relay")
+	}
+	for i, d := range c.outboxes {
+		if n := slices.IndexFunc(c.outboxes[:i], d.Same); n >= 0 {
+			return usage("the outbox %s is named twice, the first time as %s; two relays of one server in one outbox take each other's rows, so leave one out", d, c.outboxes[n])
+		}
+	}
+	return nil
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/outrider-jobs/outrider/internal/appdb"
 )
 
 // appDB is a database such as an app has, of its own for one test.
@@ -40,7 +42,7 @@ func onEachDatabase(t *testing.T, test func(t *testing.T, db *appDB)) {
 func sqliteDB(t *testing.T) *appDB {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "shop.db")
-	return &appDB{opened(t, "sqlite", "file:"+path+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)"), onSQLite, "sqlite:" + path, path, ""}
+	return &appDB{opened(t, "sqlite", "file:"+path+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)"), appdb.SQLite, "sqlite:" + path, path, ""}
 }
 
 func postgresDB(t *testing.T) *appDB {
@@ -51,7 +53,7 @@ func postgresDB(t *testing.T) *appDB {
 	}
 	admin, own := opened(t, "pgx", u.String()), ownName()
 	reachable(t, admin, "PostgreSQL at "+u.Host)
-	db := &appDB{admin, onPostgres, "", own, ""}
+	db := &appDB{admin, appdb.Postgres, "", own, ""}
 	db.exec(t, "CREATE SCHEMA "+own)
 	t.Cleanup(func() { drop(t, admin, "DROP SCHEMA "+own+" CASCADE") })
 	q := u.Query()
@@ -73,7 +75,7 @@ func mysqlDB(t *testing.T) *appDB {
 	}
 	admin, own := opened(t, "mysql", c.FormatDSN()), ownName()
 	reachable(t, admin, "MariaDB or MySQL at "+c.Addr)
-	db := &appDB{admin, onMySQL, "", own, ""}
+	db := &appDB{admin, appdb.MySQL, "", own, ""}
 	db.exec(t, "CREATE DATABASE "+own)
 	t.Cleanup(func() { drop(t, admin, "DROP DATABASE "+own) })
 	c.DBName = own
@@ -137,13 +139,13 @@ func (db *appDB) limited(t *testing.T, grants ...string) string {
 	u.User = url.UserPassword(db.user, canary)
 	quoted := db.user
 	switch db.scheme {
-	case onPostgres:
+	case appdb.Postgres:
 		db.exec(t, "CREATE ROLE "+db.user+" LOGIN PASSWORD '"+canary+"'", "GRANT USAGE ON SCHEMA "+db.own+" TO "+db.user)
 		t.Cleanup(func() {
 			drop(t, db.DB, "DROP OWNED BY "+db.user)
 			drop(t, db.DB, "DROP ROLE "+db.user)
 		})
-	case onMySQL:
+	case appdb.MySQL:
 		quoted = "'" + db.user + "'@'%'"
 		db.exec(t, "CREATE USER "+quoted+" IDENTIFIED BY '"+canary+"'")
 		t.Cleanup(func() { drop(t, db.DB, "DROP USER "+quoted) })

@@ -8,17 +8,16 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/outrider-jobs/outrider/client"
+	"github.com/outrider-jobs/outrider/internal/self"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -27,19 +26,6 @@ func scan(from io.Reader, fn func(line string)) {
 	for s := bufio.NewScanner(from); s.Scan(); {
 		fn(s.Text())
 	}
-}
-
-// self is this program, to be started again as another process.
-func self(ctx context.Context, args ...string) (*exec.Cmd, error) {
-	exe, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
-	}
-	cmd := exec.CommandContext(ctx, exe, args...)
-	cmd.Env = append(withoutSettings(os.Environ()), "OUTRIDER_LOG_LEVEL=warn", "OUTRIDER_SHUTDOWN_GRACE=2s")
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = 5 * time.Second
-	return cmd, nil
 }
 
 // launch starts cmd and hands its output, line by line, to out; what it writes
@@ -105,7 +91,7 @@ func (d *demo) startServer(ctx context.Context, fail context.CancelCauseFunc, pr
 
 // serveOnce is one life of the server.
 func (d *demo) serveOnce(ctx context.Context, listen string, ready func(url string)) error {
-	cmd, err := self(ctx, "serve", "--listen", listen, "--db", filepath.Join(d.dir, "outrider.db"), "--outbox", "sqlite:"+d.shop.path)
+	cmd, err := self.Command(ctx, 5*time.Second, []string{"OUTRIDER_LOG_LEVEL=warn", "OUTRIDER_SHUTDOWN_GRACE=2s"}, "serve", "--listen", listen, "--db", filepath.Join(d.dir, "outrider.db"), "--outbox", "sqlite:"+d.shop.path)
 	if err != nil {
 		return err
 	}
@@ -125,7 +111,7 @@ func (d *demo) serveOnce(ctx context.Context, listen string, ready func(url stri
 // startWorker runs the worker in a process of its own, which knows the server's
 // address and nothing else.
 func (d *demo) startWorker(ctx context.Context, fail context.CancelCauseFunc, processes *sync.WaitGroup) error {
-	cmd, err := self(ctx, "demo-worker", "--url", d.url)
+	cmd, err := self.Command(ctx, 5*time.Second, []string{"OUTRIDER_LOG_LEVEL=warn", "OUTRIDER_SHUTDOWN_GRACE=2s"}, "demo-worker", "--url", d.url)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/outrider-jobs/outrider/internal/appdb"
 )
 
 // encodedDB is a database of PostgreSQL with an encoding of its own.
@@ -19,7 +21,7 @@ func encodedDB(t *testing.T, encoding string) *appDB {
 		t.Fatal(err)
 	}
 	u.Path, u.RawQuery = "/"+name, ""
-	db := &appDB{nil, onPostgres, u.String(), name, ""}
+	db := &appDB{nil, appdb.Postgres, u.String(), name, ""}
 	u.RawQuery = "client_encoding=UTF8"
 	db.DB = opened(t, "pgx", u.String())
 	return db

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/outrider-jobs/outrider/internal/appdb"
 )
 
 // TestTheFileOfAnOutboxIsReplaced: while it is gone that is told, and nobody
@@ -37,7 +39,7 @@ func TestTheFileOfAnOutboxIsReplaced(t *testing.T) {
 	if _, err := os.Stat(db.own); !os.IsNotExist(err) {
 		t.Errorf("somebody has made a file: %v", err)
 	}
-	next := &appDB{opened(t, "sqlite", "file:"+db.own+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)"), onSQLite, db.dsn, db.own, ""}
+	next := &appDB{opened(t, "sqlite", "file:"+db.own+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)"), appdb.SQLite, db.dsn, db.own, ""}
 	next.init(t)
 	next.insert(t, "shop.next")
 	fetched(t, url, "shop.next", time.Minute)

@@ -9,6 +9,8 @@ import (
 	"unicode"
 
 	"github.com/spf13/pflag"
+
+	"github.com/outrider-jobs/outrider/internal/appdb"
 )
 
 // given is what a setting is given: by a flag, by its variable, by the file that
@@ -52,7 +54,7 @@ func (s setting) given(f *pflag.Flag, env map[string]string) (given, error) {
 	}
 	switch {
 	case v != "" && s.list && s.secret:
-		all, err := splitDSNs(v)
+		all, err := appdb.SplitDSNs(v)
 		if err != nil {
 			return g, usage("%s %w", g.origin, err)
 		}
@@ -70,7 +72,7 @@ func (s setting) given(f *pflag.Flag, env map[string]string) (given, error) {
 // readSetting is what a file holds, without the line feed at its end. No error
 // says what that is.
 func readSetting(name string) (string, error) {
-	if sureFile(name) != nil {
+	if appdb.SureFile(name) != nil {
 		return "", errors.New("must name a file that holds the value; it may be the value itself")
 	}
 	raw, err := readFile(name, reading{limit: maxSettingFile + 1, patience: settingPatience})

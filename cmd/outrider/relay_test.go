@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/outrider-jobs/outrider/internal/appdb"
 )
 
 // sitting is a command that runs in this process until it is stopped.
@@ -303,8 +305,8 @@ func TestParkedRows(t *testing.T) {
 			t.Errorf("replay: %+v", o)
 		}
 		fetched(t, url, "good.one", time.Minute)
-		d, _ := parseDSN(db.dsn)
-		path := url + "/ojs/v1/outbox/" + d.name
+		d, _ := appdb.ParseDSN(db.dsn)
+		path := url + "/ojs/v1/outbox/" + d.Name()
 		if status, body := ask(t, http.DefaultClient, "GET", path+"/parked?limit=2", ""); status != 200 || !strings.Contains(body, `"total":3`) || !strings.Contains(body, `"next_cursor":"3"`) {
 			t.Errorf("parked: %d %s", status, body)
 		}

@@ -115,7 +115,7 @@ func (s *server) ticks() sidecar.Ticks {
 		return nil
 	}
 	src := s.relays.sources[0]
-	return outbox.NewTicks(src.db, src.dialect)
+	return outbox.NewTicks(src.DB, src.Dialect)
 }
 
 // warnOfMemory says of a store that a restart empties what is lost, and loudly

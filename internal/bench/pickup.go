@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -13,7 +13,7 @@ const (
 )
 
 // pickup is the time from a PUSH that is sent to the answer of a FETCH that waits for it.
-func (b *bench) pickup(ctx context.Context) ([]result, error) {
+func (b *bench) pickup(ctx context.Context) ([]Result, error) {
 	cs, hangUp, err := b.dial(ctx, 2)
 	if err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func (b *bench) pickup(ctx context.Context) ([]result, error) {
 		return sent, err
 	})
 	r.Workload, r.What = "pickup", "PUSH to FETCH answered"
-	return []result{r}, err
+	return []Result{r}, err
 }
 
 // arrival is when a waiting FETCH was answered.
@@ -36,7 +36,7 @@ type arrival struct {
 }
 
 // wakeUps has worker wait for a job again and again; cause makes one and says when.
-func (b *bench) wakeUps(ctx context.Context, worker *caller, queue string, cause func() (time.Time, error)) (result, error) {
+func (b *bench) wakeUps(ctx context.Context, worker *caller, queue string, cause func() (time.Time, error)) (Result, error) {
 	limit := maxPickups
 	if b.cfg.Jobs > 0 {
 		limit = min(limit, b.cfg.Jobs)
@@ -49,18 +49,18 @@ func (b *bench) wakeUps(ctx context.Context, worker *caller, queue string, cause
 		select {
 		case <-time.After(settle):
 		case <-ctx.Done():
-			return result{}, ctx.Err()
+			return Result{}, ctx.Err()
 		}
 		caused, err := cause()
 		if err != nil {
-			return result{}, err
+			return Result{}, err
 		}
 		a := <-arrived
 		if a.err == nil {
 			a.err = worker.ackLast()
 		}
 		if a.err != nil {
-			return result{}, a.err
+			return Result{}, a.err
 		}
 		worker.samples = append(worker.samples, a.at.Sub(caused))
 		worker.jobs++

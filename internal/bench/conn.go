@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"bufio"
@@ -26,17 +26,23 @@ type conn struct {
 	sent int
 }
 
-// parseTarget reads the URL of a server: http://host:port or unix:///path.
-func parseTarget(s string) (*url.URL, error) {
+// ParseTarget reads the URL of a server: http://host:port or unix:///path.
+func ParseTarget(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	switch {
 	case err != nil || !strings.HasPrefix(s, "unix:///") && (u.Scheme != "http" || strings.ContainsAny(s, "@?#")):
-		return nil, usage("--url must be http://host:port or unix:///path, without a user or a password")
+		return nil, errors.New("must be http://host:port or unix:///path, without a user or a password")
 	case u.Scheme == "http" && u.Port() == "":
 		u.Host = net.JoinHostPort(u.Hostname(), "80")
 	}
 	return u, nil
 }
+
+// UnreachableError is that no server answers.
+type UnreachableError struct{ error }
+
+// Unwrap is why.
+func (e *UnreachableError) Unwrap() error { return e.error }
 
 // dialConn connects to a server. Whatever happens on the connection ends by then.
 func dialConn(ctx context.Context, u *url.URL, by time.Time) (*conn, error) {
@@ -47,7 +53,7 @@ func dialConn(ctx context.Context, u *url.URL, by time.Time) (*conn, error) {
 	d := net.Dialer{Timeout: 5 * time.Second}
 	nc, err := d.DialContext(ctx, network, where)
 	if err != nil {
-		return nil, &failure{exitUnreachable, fmt.Errorf("no server answers at %s (%w); start one with: outrider serve", u, err)}
+		return nil, &UnreachableError{fmt.Errorf("no server answers at %s (%w); start one with: outrider serve", u, err)}
 	}
 	if err := nc.SetDeadline(by); err != nil {
 		nc.Close()

@@ -1,4 +1,4 @@
-package main
+package appdb
 
 import (
 	"context"
@@ -31,8 +31,8 @@ import (
 // that may be shown, and what must not be in any other text. Mistakes in a DSN
 // are told in words of our own, since parsers like to repeat what they could not read.
 
-// dsn names a database of the user's.
-type dsn struct {
+// DSN names a database of the user's.
+type DSN struct {
 	scheme  string // "sqlite", "postgres" or "mysql"
 	shown   string // with neither user nor password
 	name    string // of the database, in a word
@@ -45,21 +45,35 @@ type dsn struct {
 
 // String is the DSN with three stars for the user and the password, and without
 // parameters.
-func (d dsn) String() string { return d.shown }
+func (d DSN) String() string { return d.shown }
+
+// Scheme is one of [SQLite], [Postgres] and [MySQL].
+func (d DSN) Scheme() string { return d.scheme }
+
+// Name is the name of the database, in a word that needs no escapes in a path.
+func (d DSN) Name() string { return d.name }
+
+// PG is how pgx connects; nil for other databases.
+func (d DSN) PG() *pgx.ConnConfig { return d.pg }
+
+// File names a SQLite file.
+func File(path string) DSN {
+	return DSN{scheme: SQLite, shown: "sqlite:" + path, name: "file", file: path}
+}
 
 // GoString is String: %#v shows no password either.
-func (d dsn) GoString() string { return d.shown }
+func (d DSN) GoString() string { return d.shown }
 
 // The databases that have an outbox.
 const (
-	onSQLite   = "sqlite"
-	onPostgres = "postgres"
-	onMySQL    = "mysql"
+	SQLite   = "sqlite"
+	Postgres = "postgres"
+	MySQL    = "mysql"
 )
 
 // patience with a database that does not answer.
 const (
-	dialTimeout = 10 * time.Second
+	DialTimeout = 10 * time.Second
 	ioTimeout   = 30 * time.Second // above what any statement of a relay may take
 )
 
@@ -70,55 +84,55 @@ var ownForm = regexp.MustCompile(`@?(tcp|unix|tcp6|tcp4)\(`)
 // commas are also in passwords, and between the hosts of PostgreSQL.
 var beginsDSN = regexp.MustCompile(`^\s*(sqlite|postgres|postgresql|mysql):`)
 
-// parseDSN reads a DSN. What it refuses it does not repeat.
-func parseDSN(v string) (dsn, error) {
+// ParseDSN reads a DSN. What it refuses it does not repeat.
+func ParseDSN(v string) (DSN, error) {
 	scheme, rest, ok := strings.Cut(strings.TrimSpace(v), ":")
 	switch {
-	case ok && scheme == onSQLite:
+	case ok && scheme == SQLite:
 		return parseSQLite(rest)
-	case ok && (scheme == onPostgres || scheme == "postgresql"):
+	case ok && (scheme == Postgres || scheme == "postgresql"):
 		return parsePostgres(v)
-	case ok && scheme == onMySQL && ambiguousUser(rest):
-		return dsn{}, errUser
-	case ok && scheme == onMySQL:
+	case ok && scheme == MySQL && ambiguousUser(rest):
+		return DSN{}, errUser
+	case ok && scheme == MySQL:
 		return parseMySQL(rest)
 	case ownForm.MatchString(v):
 		return parseMySQL(v)
 	case !ok || len(scheme) > 20 || strings.ContainsAny(scheme, "@/ ."):
-		return dsn{}, errors.New("does not say what database it is; write sqlite:./shop.db, postgres://user:password@host/name or mysql://user:password@host/name")
+		return DSN{}, errors.New("does not say what database it is; write sqlite:./shop.db, postgres://user:password@host/name or mysql://user:password@host/name")
 	}
-	return dsn{}, errors.New("is of a kind that is not known; an outbox is relayed from sqlite:FILE, postgres://… and mysql://…")
+	return DSN{}, errors.New("is of a kind that is not known; an outbox is relayed from sqlite:FILE, postgres://… and mysql://…")
 }
 
 // parseSQLite reads what follows "sqlite:", a file, also behind two slashes.
-func parseSQLite(rest string) (dsn, error) {
+func parseSQLite(rest string) (DSN, error) {
 	file := strings.TrimPrefix(rest, "//")
 	if file == "" {
-		return dsn{}, errors.New("names no file; write sqlite:./shop.db")
+		return DSN{}, errors.New("names no file; write sqlite:./shop.db")
 	}
-	if err := sureFile(rest); err != nil {
-		return dsn{}, err
+	if err := SureFile(rest); err != nil {
+		return DSN{}, err
 	}
 	name := strings.TrimSuffix(path.Base(strings.ReplaceAll(file, `\`, "/")), path.Ext(file))
-	return dsn{scheme: onSQLite, shown: "sqlite:" + file, name: word(name), file: file}, nil
+	return DSN{scheme: SQLite, shown: "sqlite:" + file, name: word(name), file: file}, nil
 }
 
-func parsePostgres(v string) (dsn, error) {
+func parsePostgres(v string) (DSN, error) {
 	v = strings.TrimSpace(v)
 	_, rest, _ := strings.Cut(v, ":")
 	sure, err := sureParts(rest, pgParameters)
 	if err != nil {
-		return dsn{}, err
+		return DSN{}, err
 	}
 	cfg, err := pgx.ParseConfig(v)
 	if err != nil {
-		return dsn{}, errors.New("cannot be read; write postgres://user:password@host:5432/name, with %-escapes for what is special in a password, as %40 for @" + orValue)
+		return DSN{}, errors.New("cannot be read; write postgres://user:password@host:5432/name, with %-escapes for what is special in a password, as %40 for @" + orValue)
 	}
 	// Nothing is prepared, so that a pooler may give each transaction to another connection.
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
 	cfg.StatementCacheCapacity, cfg.DescriptionCacheCapacity = 0, 0
 	if cfg.ConnectTimeout == 0 {
-		cfg.ConnectTimeout = dialTimeout
+		cfg.ConnectTimeout = DialTimeout
 	}
 	cfg.RuntimeParams["client_encoding"] = "UTF8" // the server changes what its database keeps
 	if cfg.RuntimeParams["application_name"] == "" {
@@ -136,25 +150,25 @@ func parsePostgres(v string) (dsn, error) {
 	if strings.HasPrefix(cfg.Host, "/") {
 		hosts[0] = cfg.Host // a folder with a socket
 	}
-	return dsn{scheme: onPostgres, shown: "postgres://***@" + strings.Join(hosts, ",") + "/" + cfg.Database,
+	return DSN{scheme: Postgres, shown: "postgres://***@" + strings.Join(hosts, ",") + "/" + cfg.Database,
 		name: word(cfg.Database), pg: cfg, secrets: secrets(cfg.User, append(sure.secrets(), cfg.Password)...)}, nil
 }
 
 // parseMySQL reads what follows "mysql:", as a URL or in the driver's own form.
-func parseMySQL(v string) (dsn, error) {
+func parseMySQL(v string) (DSN, error) {
 	read := mysqlURL
 	if ownForm.MatchString(v) {
 		read = mysqlOwn
 	}
 	cfg, passwords, err := read(v)
 	if err != nil {
-		return dsn{}, err
+		return DSN{}, err
 	}
 	if cfg.DBName == "" {
-		return dsn{}, errors.New("names no database; write mysql://user:password@host:3306/name")
+		return DSN{}, errors.New("names no database; write mysql://user:password@host:3306/name")
 	}
 	if cfg.Timeout == 0 {
-		cfg.Timeout = dialTimeout
+		cfg.Timeout = DialTimeout
 	}
 	if cfg.ReadTimeout == 0 {
 		cfg.ReadTimeout = ioTimeout
@@ -167,7 +181,7 @@ func parseMySQL(v string) (dsn, error) {
 	cfg.RejectReadOnly = true    // a primary that has become a replica: look for the new one
 	cfg.Logger = &mysql.NopLogger{}
 	cfg.ConnectionAttributes = "program_name:outrider"
-	return dsn{scheme: onMySQL, shown: "mysql://***@" + cfg.Addr + "/" + cfg.DBName, name: word(cfg.DBName),
+	return DSN{scheme: MySQL, shown: "mysql://***@" + cfg.Addr + "/" + cfg.DBName, name: word(cfg.DBName),
 		my: cfg, secrets: secrets(cfg.User, passwords...)}, nil
 }
 
@@ -246,29 +260,29 @@ func word(s string) string {
 }
 
 // dialect is the outbox of the database in a table of that name.
-func (d dsn) dialect(table string) (outbox.Dialect, error) {
-	return dialectOf(d.scheme, table)
+func (d DSN) dialect(table string) (outbox.Dialect, error) {
+	return DialectOf(d.scheme, table)
 }
 
-func dialectOf(scheme, table string) (outbox.Dialect, error) {
+func DialectOf(scheme, table string) (outbox.Dialect, error) {
 	switch scheme {
-	case onPostgres:
+	case Postgres:
 		return postgres.Dialect(table)
-	case onMySQL:
+	case MySQL:
 		return mysqloutbox.Dialect(table)
 	}
 	return sqlite.Dialect(table)
 }
 
 // open makes a pool of connections. It connects to nothing yet.
-func (d dsn) open() (*sql.DB, error) {
+func (d DSN) open() (*sql.DB, error) {
 	switch d.scheme {
-	case onPostgres:
+	case Postgres:
 		return pool(connector{stdlib.GetConnector(*d.pg), d, ""}), nil
-	case onMySQL:
+	case MySQL:
 		c, err := mysql.NewConnector(d.my)
 		if err != nil {
-			return nil, d.scrub(err)
+			return nil, d.Scrub(err)
 		}
 		// Between statements that change many rows InnoDB would lock the gaps in
 		// which the app inserts, but for this.
@@ -300,7 +314,7 @@ func pool(c driver.Connector) *sql.DB {
 // runs a first statement on each connection.
 type connector struct {
 	driver.Connector
-	dsn   dsn
+	dsn   DSN
 	first string
 }
 
@@ -308,20 +322,20 @@ type connector struct {
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := c.Connector.Connect(ctx)
 	if err != nil {
-		return nil, c.dsn.scrub(err)
+		return nil, c.dsn.Scrub(err)
 	}
 	if x, ok := conn.(driver.ExecerContext); ok && c.first != "" {
 		if _, err := x.ExecContext(ctx, c.first, nil); err != nil {
 			_ = conn.Close() // it was never used
-			return nil, c.dsn.scrub(err)
+			return nil, c.dsn.Scrub(err)
 		}
 	}
 	return conn, nil
 }
 
-// scrub is err in one line, without the user and the password. What it was is
+// Scrub is err in one line, without the user and the password. What it was is
 // still told by errors.Is, but not by errors.As or Unwrap.
-func (d dsn) scrub(err error) error {
+func (d DSN) Scrub(err error) error {
 	if err == nil {
 		return nil
 	}

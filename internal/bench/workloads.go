@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"bytes"
@@ -11,17 +11,17 @@ import (
 	"sync/atomic"
 )
 
-// workload is one kind of load.
-type workload struct {
-	name    string
-	help    string
-	private bool // needs a server of its own
-	run     func(*bench, context.Context) ([]result, error)
+// Workload is one kind of load.
+type Workload struct {
+	Name    string
+	Help    string
+	Private bool // needs a server of its own
+	run     func(*bench, context.Context) ([]Result, error)
 }
 
-// workloads are run in this order: ack works on what fetch has claimed.
-func workloads() []workload {
-	return []workload{
+// Workloads are run in this order: ack works on what fetch has claimed.
+func Workloads() []Workload {
+	return []Workload{
 		{"push", "PUSH, one job a request", false, (*bench).push},
 		{"unique", "PUSH with a unique policy, one job a request, no key twice", false, (*bench).unique},
 		{"batch", "PUSH, 100 jobs a request", false, (*bench).batch},
@@ -34,14 +34,6 @@ func workloads() []workload {
 		{"cron", "10,000 schedules, or -n, that are due at one instant: until their jobs can be seen", true, (*bench).cron},
 		{"inprocess", "the sidecar without HTTP: enqueue, and the whole cycle", true, (*bench).inProcess},
 	}
-}
-
-func workloadHelp() string {
-	var b strings.Builder
-	for _, w := range workloads() {
-		fmt.Fprintf(&b, "  %-10s %s\n", w.name, w.help)
-	}
-	return strings.TrimRight(b.String(), "\n")
 }
 
 const (
@@ -77,7 +69,7 @@ func fetchJSON(queue string, count, blockMS int) []byte {
 }
 
 // run opens the connections, has them do step and closes them.
-func (b *bench) run(ctx context.Context, name, what string, step func(*caller) (int, error)) ([]result, error) {
+func (b *bench) run(ctx context.Context, name, what string, step func(*caller) (int, error)) ([]Result, error) {
 	cs, hangUp, err := b.dial(ctx, b.cfg.Concurrency)
 	if err != nil {
 		return nil, err
@@ -88,10 +80,10 @@ func (b *bench) run(ctx context.Context, name, what string, step func(*caller) (
 	for _, c := range cs {
 		b.held = append(b.held, c.claims...)
 	}
-	return []result{r}, err
+	return []Result{r}, err
 }
 
-func (b *bench) push(ctx context.Context) ([]result, error) {
+func (b *bench) push(ctx context.Context) ([]Result, error) {
 	body := b.jobJSON("bench-push")
 	return b.run(ctx, "push", "request", func(c *caller) (int, error) {
 		_, err := c.post(pathPush, body)
@@ -100,7 +92,7 @@ func (b *bench) push(ctx context.Context) ([]result, error) {
 }
 
 // unique is push with a policy over type and args, which differ in every request.
-func (b *bench) unique(ctx context.Context) ([]result, error) {
+func (b *bench) unique(ctx context.Context) ([]Result, error) {
 	head, _ := bytes.CutSuffix(b.jobJSON("bench-unique"), []byte(`"]}`))
 	salt := rand.Uint64() // the server may know the keys of another run
 	var serial atomic.Uint64
@@ -111,7 +103,7 @@ func (b *bench) unique(ctx context.Context) ([]result, error) {
 	})
 }
 
-func (b *bench) batch(ctx context.Context) ([]result, error) {
+func (b *bench) batch(ctx context.Context) ([]Result, error) {
 	body := b.batchJSON("bench-batch", 100)
 	return b.run(ctx, "batch", "request", func(c *caller) (int, error) {
 		_, err := c.post(pathBatch, body)
@@ -140,7 +132,7 @@ func (b *bench) fill(ctx context.Context, queue string) error {
 	return nil
 }
 
-func (b *bench) fetch(ctx context.Context) ([]result, error) {
+func (b *bench) fetch(ctx context.Context) ([]Result, error) {
 	if err := b.fill(ctx, "bench-fetch"); err != nil {
 		return nil, err
 	}
@@ -200,7 +192,7 @@ func member(b []byte, key string) (value string, rest []byte, ok bool) {
 }
 
 // ack acknowledges what fetch has claimed; without that it claims for itself first.
-func (b *bench) ack(ctx context.Context) ([]result, error) {
+func (b *bench) ack(ctx context.Context) ([]Result, error) {
 	if len(b.held) == 0 {
 		if err := b.fill(ctx, "bench-ack"); err != nil {
 			return nil, err
@@ -227,7 +219,7 @@ func (b *bench) ack(ctx context.Context) ([]result, error) {
 		return 1, c.ackLast()
 	})
 	r.Workload, r.What = "ack", "request"
-	return []result{r}, err
+	return []Result{r}, err
 }
 
 // ackLast acknowledges the caller's last claim.
@@ -241,11 +233,11 @@ func (c *caller) ackLast() error {
 	return err
 }
 
-func (b *bench) cycle(ctx context.Context) ([]result, error) {
+func (b *bench) cycle(ctx context.Context) ([]Result, error) {
 	return b.run(ctx, "cycle", "cycle of 1 job", b.cycleStep("bench-cycle", 1))
 }
 
-func (b *bench) cycleOfTen(ctx context.Context) ([]result, error) {
+func (b *bench) cycleOfTen(ctx context.Context) ([]Result, error) {
 	return b.run(ctx, "fetch10", "cycle of 10 jobs", b.cycleStep("bench-fetch10", 10))
 }
 

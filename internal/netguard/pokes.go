@@ -1,4 +1,4 @@
-package main
+package netguard
 
 import (
 	"context"
@@ -10,19 +10,19 @@ import (
 // what one that never hangs up costs.
 const maxPokers = 256
 
-// answerDoor takes connections to the poke socket until ctx ends: whatever comes
-// over one wakes every relay. An app may connect for each poke, or keep a
+// ServePokes takes connections until ctx ends, and closes ln: whatever comes over
+// one is a poke. An app may connect for each poke, or keep a
 // connection and write a byte after each commit. Nothing is ever answered.
-func (rs *relays) answerDoor(ctx context.Context) error {
+func ServePokes(ctx context.Context, ln net.Listener, poke func()) error {
 	var pokers sync.WaitGroup
 	defer pokers.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // before the wait: it is what ends the pokers
-	stop := context.AfterFunc(ctx, func() { _ = rs.door.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = ln.Close() })
 	defer stop()
 	room := make(chan struct{}, maxPokers)
 	for {
-		c, err := rs.door.Accept()
+		c, err := ln.Accept()
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil
@@ -32,26 +32,26 @@ func (rs *relays) answerDoor(ctx context.Context) error {
 		select {
 		case room <- struct{}{}:
 		default:
-			rs.poke() // it has connected for that, most likely
+			poke() // it has connected for that, most likely
 			_ = c.Close()
 			continue
 		}
 		pokers.Go(func() {
 			defer func() { <-room }()
-			rs.hear(ctx, c)
+			readPokes(ctx, c, poke)
 		})
 	}
 }
 
-// hear pokes for all that comes over a connection, until it ends.
-func (rs *relays) hear(ctx context.Context, c net.Conn) {
+// readPokes pokes for all that comes over a connection, until it ends.
+func readPokes(ctx context.Context, c net.Conn, poke func()) {
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()
 	defer c.Close() // its error is nobody's
 	for buf := make([]byte, 64); ; {
 		n, err := c.Read(buf)
 		if n > 0 {
-			rs.poke()
+			poke()
 		}
 		if err != nil {
 			return

@@ -1,11 +1,10 @@
-package main
+package appdb
 
 import (
 	"errors"
 	"net/url"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -185,55 +184,22 @@ func ambiguousUser(rest string) bool {
 // secretWord is what a password is told by in a text that is none of our DSNs.
 var secretWord = regexp.MustCompile(`(?i):.*@|//[^/]*@|(pass|passwd|password|pwd|secret|token|key)\s*=`)
 
-// flagName is what the name of a flag looks like.
-var flagName = regexp.MustCompile(`^--?[A-Za-z0-9][A-Za-z0-9_-]*$`)
+// MayHoldSecret reports whether a word that is of no use where it stands may hold a password.
+func MayHoldSecret(v string) bool { return secretWord.MatchString(v) }
 
-// mayHoldSecret reports whether a word that is of no use where it stands may hold a password.
-func mayHoldSecret(v string) bool { return secretWord.MatchString(v) }
-
-// mask is what is said of err, without the words of the command line that may hold
-// a password. Of a mistake in those words themselves it is the first line: the
-// next ones show a part of a word.
-func mask(err error, args []string) string {
-	text := err.Error()
-	var words []string
-	for _, word := range args {
-		if len(word) > 2 && word[0] == '-' && word[1] != '-' && mayHoldSecret(word[2:]) {
-			words = append(words, word[2:]) // of a flag with one letter
-		}
-		if name, v, ok := strings.Cut(word, "="); ok && strings.HasPrefix(word, "-") {
-			word = v
-			if !flagName.MatchString(name) { // a DSN is written to it, and has a = of its own
-				words = append(words, name)
-			}
-		}
-		if mayHoldSecret(word) {
-			words = append(words, word)
-		}
-	}
-	for _, word := range words {
-		if exitCode(err) == exitUsage {
-			text, _, _ = strings.Cut(text, "\n")
-		}
-		quoted := strconv.Quote(word)
-		text = strings.NewReplacer(word, "***", quoted[1:len(quoted)-1], "***").Replace(text)
-	}
-	return text
-}
-
-// sureFile refuses the name of a file that may be the address of a server, or a
+// SureFile refuses the name of a file that may be the address of a server, or a
 // text of parameters.
-func sureFile(file string) error {
+func SureFile(file string) error {
 	named := strings.HasPrefix(file, "/") && !strings.HasPrefix(file, "//") || strings.HasPrefix(file, "./") || strings.HasPrefix(file, "../")
-	if mayHoldSecret(file) || strings.Contains(file, "?") || strings.Contains(file, "@") && !named {
+	if MayHoldSecret(file) || strings.Contains(file, "?") || strings.Contains(file, "@") && !named {
 		return errors.New("names no file that is surely one: it may hold a password or parameters; write sqlite:./shop.db, and another name for a file with : before @ or with ?")
 	}
 	return nil
 }
 
-// splitDSNs parts a list of DSNs at the commas that stand in front of one. A list
+// SplitDSNs parts a list of DSNs at the commas that stand in front of one. A list
 // in which a password may have been parted is refused.
-func splitDSNs(v string) (all []string, err error) {
+func SplitDSNs(v string) (all []string, err error) {
 	for part := range strings.SplitSeq(v, ",") {
 		if len(all) > 0 && !beginsDSN.MatchString(part) {
 			all[len(all)-1] += "," + part
@@ -253,7 +219,7 @@ func splitDSNs(v string) (all []string, err error) {
 // mayGoOn reports whether a password may begin in a DSN of a list and end in what follows.
 func mayGoOn(part, rest string) bool {
 	scheme, text, _ := strings.Cut(strings.TrimSpace(part), ":")
-	if scheme == onSQLite {
+	if scheme == SQLite {
 		return false
 	}
 	open := strings.Contains(text, ":") && !strings.Contains(text, "@") // a user whose @ has not come

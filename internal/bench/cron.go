@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -21,7 +21,7 @@ const (
 // cron is how late the jobs of many schedules are that are due at one instant:
 // from that instant until anybody can see the job. It has a server of its own,
 // which is idle otherwise.
-func (b *bench) cron(ctx context.Context) (results []result, err error) {
+func (b *bench) cron(ctx context.Context) (results []Result, err error) {
 	n := b.cfg.Jobs
 	if n == 0 {
 		n = benchSchedules
@@ -48,7 +48,7 @@ func (b *bench) cron(ctx context.Context) (results []result, err error) {
 		return nil, ctx.Err()
 	}
 	r, err := lateness(ctx, c, at, n)
-	return []result{r}, err
+	return []Result{r}, err
 }
 
 // schedule registers n schedules that are due together.
@@ -69,23 +69,23 @@ func (b *bench) schedule(ctx context.Context, c *client.Client, n int) error {
 }
 
 // lateness looks again and again at how many of the jobs are there.
-func lateness(ctx context.Context, c *client.Client, at time.Time, n int) (result, error) {
+func lateness(ctx context.Context, c *client.Client, at time.Time, n int) (Result, error) {
 	first, err := benchJobs(ctx, c)
 	if err != nil {
-		return result{}, err
+		return Result{}, err
 	}
 	var seen caller
-	for end := at.Add(maxBenchTime); seen.jobs < n; {
+	for end := at.Add(MaxTime); seen.jobs < n; {
 		total, err := benchJobs(ctx, c)
 		now := time.Now()
 		if err != nil {
-			return result{}, err
+			return Result{}, err
 		}
 		for ; seen.jobs < int(total-first) && seen.jobs < n; seen.jobs++ {
 			seen.samples = append(seen.samples, now.Sub(at))
 		}
 		if now.After(end) {
-			return result{}, fmt.Errorf("%d of %d schedules have fired", seen.jobs, n)
+			return Result{}, fmt.Errorf("%d of %d schedules have fired", seen.jobs, n)
 		}
 		time.Sleep(time.Millisecond)
 	}

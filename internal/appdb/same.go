@@ -1,4 +1,4 @@
-package main
+package appdb
 
 import (
 	"cmp"
@@ -8,33 +8,18 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/outrider-jobs/outrider/outbox"
 )
 
-// coherent refuses settings that are right one by one and wrong together.
-func (c config) coherent() error {
-	if c.relay.keep > 0 && c.relay.release == outbox.OnComplete {
-		return usage("--outbox-keep has no meaning beside --outbox-release on_complete, where a row stays until its job has ended and goes then; leave out --outbox-keep, or choose --outbox-release on_relay")
-	}
-	for i, d := range c.outboxes {
-		if n := slices.IndexFunc(c.outboxes[:i], d.sameAs); n >= 0 {
-			return usage("the outbox %s is named twice, the first time as %s; two relays of one server in one outbox take each other's rows, so leave one out", d, c.outboxes[n])
-		}
-	}
-	return nil
-}
-
-// sameAs reports whether two DSNs surely name one database: the same file, or the
+// Same reports whether two DSNs surely name one database: the same file, or the
 // same server, name and schema, however they are spelled.
-func (d dsn) sameAs(other dsn) bool {
+func (d DSN) Same(other DSN) bool {
 	if d.scheme != other.scheme {
 		return false
 	}
 	switch d.scheme {
-	case onPostgres:
+	case Postgres:
 		return d.pg.Database == other.pg.Database && d.schemas() == other.schemas() && meet(d.pgHosts(), other.pgHosts())
-	case onMySQL:
+	case MySQL:
 		return d.my.DBName == other.my.DBName && d.my.Net == other.my.Net && host(d.my.Addr) == host(other.my.Addr)
 	}
 	return sameFile(d.file, other.file)
@@ -42,7 +27,7 @@ func (d dsn) sameAs(other dsn) bool {
 
 // schemas is where tables are looked for. The name of the user is a part of it
 // unless a search_path without it is given.
-func (d dsn) schemas() string {
+func (d DSN) schemas() string {
 	path, options := d.pg.RuntimeParams["search_path"], d.pg.RuntimeParams["options"]
 	if path == "" || strings.Contains(path, "$user") {
 		path = fmt.Sprintf("%s of %s", path, d.pg.User)
@@ -50,7 +35,7 @@ func (d dsn) schemas() string {
 	return path + " " + options
 }
 
-func (d dsn) pgHosts() []string {
+func (d DSN) pgHosts() []string {
 	hosts := []string{host(net.JoinHostPort(d.pg.Host, fmt.Sprint(d.pg.Port)))}
 	for _, f := range d.pg.Fallbacks {
 		hosts = append(hosts, host(net.JoinHostPort(f.Host, fmt.Sprint(f.Port))))

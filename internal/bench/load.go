@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -27,7 +27,7 @@ type claim struct{ id, token string }
 var errDry = errors.New("no job is left")
 
 // result is what a workload came to. Its JSON names are stable.
-type result struct {
+type Result struct {
 	Workload  string  `json:"workload"`
 	Jobs      int     `json:"jobs"`
 	Requests  int     `json:"requests,omitempty"`
@@ -61,7 +61,7 @@ func (b *bench) dial(ctx context.Context, n int) ([]*caller, func(), error) {
 
 // load has every caller repeat step, which answers how many jobs it has dealt
 // with, until the time or the number of jobs is reached.
-func (b *bench) load(cs []*caller, step func(*caller) (int, error)) (result, error) {
+func (b *bench) load(cs []*caller, step func(*caller) (int, error)) (Result, error) {
 	share := 0
 	if b.cfg.Jobs > 0 {
 		share = (b.cfg.Jobs + len(cs) - 1) / len(cs)
@@ -106,8 +106,8 @@ func firstOf(errs []error) error {
 }
 
 // sum adds up what the callers have done in the time that it took.
-func sum(cs []*caller, took time.Duration) result {
-	var r result
+func sum(cs []*caller, took time.Duration) Result {
+	var r Result
 	var samples []time.Duration
 	for _, c := range cs {
 		r.Jobs += c.jobs

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"cmp"
@@ -13,35 +13,24 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
-	"github.com/spf13/cobra"
 
 	"github.com/outrider-jobs/outrider/internal/netguard"
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// baselineCommand serves what bench --baseline compares with. It is for bench only, so it is hidden.
-func (a *app) baselineCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:    "bench-baseline",
-		Hidden: true,
-		Args:   noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.serveBaseline(cmd.Context())
-		},
-	}
-}
-
-func (a *app) serveBaseline(ctx context.Context) error {
+// ServeBaseline serves what a run with a baseline compares with, until ctx ends,
+// and says on stdout where.
+func ServeBaseline(ctx context.Context, stdout, stderr io.Writer) error {
 	at := netguard.Address{Network: "tcp", Where: "127.0.0.1:0"}
 	ln, err := at.Listen(ctx)
 	if err != nil {
 		return err
 	}
-	srv := netguard.NewServer(baselineHandler(), slog.New(slog.NewTextHandler(a.stderr, nil)))
+	srv := netguard.NewServer(baselineHandler(), slog.New(slog.NewTextHandler(stderr, nil)))
 	srv.BaseContext = func(net.Listener) context.Context { return ctx }
 	unhook := context.AfterFunc(ctx, func() { _ = srv.Close() }) // Serve reports the end
 	defer unhook()
-	fmt.Fprintf(a.stdout, "outrider: listening on %s (nothing is stored)\n", at.URL(ln))
+	fmt.Fprintf(stdout, "outrider: listening on %s (nothing is stored)\n", at.URL(ln))
 	if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
@@ -72,16 +61,16 @@ func baselineHandler() http.Handler {
 }
 
 // comparison sets PUSH against the same load on a server that stores nothing.
-type comparison struct {
-	Push     result  `json:"push"`
-	Baseline result  `json:"baseline"`
+type Comparison struct {
+	Push     Result  `json:"push"`
+	Baseline Result  `json:"baseline"`
 	Ratio    float64 `json:"push_to_baseline"` // of their jobs a second
 }
 
 // rounds of push and baseline follow one another, so that a noisy neighbour meets both.
 const rounds = 4
 
-func (b *bench) compare(ctx context.Context) (*comparison, error) {
+func (b *bench) compare(ctx context.Context) (*Comparison, error) {
 	c, err := b.startChild(ctx, "bench-baseline")
 	if err != nil {
 		return nil, err
@@ -91,7 +80,7 @@ func (b *bench) compare(ctx context.Context) (*comparison, error) {
 	ours.cfg.Duration /= rounds
 	ours.cfg.Jobs = (ours.cfg.Jobs + rounds - 1) / rounds
 	theirs.cfg, theirs.target = ours.cfg, c.url
-	var push, base []result
+	var push, base []Result
 	for range rounds {
 		p, err := ours.push(ctx)
 		if err != nil {
@@ -103,15 +92,15 @@ func (b *bench) compare(ctx context.Context) (*comparison, error) {
 		}
 		push, base = append(push, p...), append(base, t...)
 	}
-	both := &comparison{Push: merge("push", push), Baseline: merge("baseline", base)}
+	both := &Comparison{Push: merge("push", push), Baseline: merge("baseline", base)}
 	both.Ratio = both.Push.PerSecond / both.Baseline.PerSecond
 	return both, nil
 }
 
 // merge adds rounds up; the latencies are those of the round in the middle.
-func merge(name string, rs []result) result {
-	slices.SortFunc(rs, func(a, b result) int { return cmp.Compare(a.P50, b.P50) })
-	sum := result{Workload: name, What: rs[0].What, P50: rs[len(rs)/2].P50, P99: rs[len(rs)/2].P99}
+func merge(name string, rs []Result) Result {
+	slices.SortFunc(rs, func(a, b Result) int { return cmp.Compare(a.P50, b.P50) })
+	sum := Result{Workload: name, What: rs[0].What, P50: rs[len(rs)/2].P50, P99: rs[len(rs)/2].P99}
 	for _, r := range rs {
 		sum.Jobs += r.Jobs
 		sum.Requests += r.Requests

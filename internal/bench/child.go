@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"bufio"
@@ -12,8 +12,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/outrider-jobs/outrider/internal/self"
 )
 
 // child is a server in a process of its own, so that its memory is its own.
@@ -38,15 +39,11 @@ func (l *locked) Write(p []byte) (int, error) {
 
 // startChild runs this program with args and waits until it says where it listens.
 func (b *bench) startChild(ctx context.Context, args ...string) (*child, error) {
-	self, err := os.Executable()
+	cmd, err := self.Command(ctx, 10*time.Second, []string{"OUTRIDER_LOG_LEVEL=warn", "OUTRIDER_SHUTDOWN_GRACE=0s"}, args...)
 	if err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
+		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, self, args...)
-	cmd.Env = append(withoutSettings(os.Environ()), "OUTRIDER_LOG_LEVEL=warn", "OUTRIDER_SHUTDOWN_GRACE=0s")
 	cmd.Stderr = b.stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = 10 * time.Second
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -61,17 +58,6 @@ func (b *bench) startChild(ctx context.Context, args ...string) (*child, error) 
 		return nil, err
 	}
 	return c, nil
-}
-
-// withoutSettings leaves out what would change the private server.
-func withoutSettings(environ []string) []string {
-	var kept []string
-	for _, kv := range environ {
-		if !strings.HasPrefix(kv, "OUTRIDER_") {
-			kept = append(kept, kv)
-		}
-	}
-	return kept
 }
 
 func (c *child) read(stdout io.Reader) {
@@ -92,7 +78,7 @@ func (c *child) ready() (*url.URL, error) {
 			return nil, fmt.Errorf("the private server did not start; its own words are above")
 		}
 		where, _, _ = strings.Cut(strings.TrimSpace(where), " ")
-		return parseTarget(where)
+		return ParseTarget(where)
 	case <-time.After(20 * time.Second):
 		return nil, fmt.Errorf("the private server did not start within 20 s")
 	}
@@ -112,13 +98,13 @@ func (c *child) stop() {
 }
 
 // memory is what a process holds, in bytes.
-type memory struct {
+type Memory struct {
 	RSS     int64 `json:"rss_bytes"`
 	PeakRSS int64 `json:"peak_rss_bytes"`
 }
 
 // memory asks Linux what the server holds; elsewhere, and without a child, nobody knows.
-func (c *child) memory() *memory {
+func (c *child) memory() *Memory {
 	if c == nil {
 		return nil
 	}
@@ -126,7 +112,7 @@ func (c *child) memory() *memory {
 	if err != nil {
 		return nil
 	}
-	return &memory{statusField(status, "VmRSS:"), statusField(status, "VmHWM:")}
+	return &Memory{statusField(status, "VmRSS:"), statusField(status, "VmHWM:")}
 }
 
 // statusField is a size from /proc/PID/status, which counts in KiB.

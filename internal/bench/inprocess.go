@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 )
 
 // inProcess measures the sidecar on its store, without HTTP between.
-func (b *bench) inProcess(ctx context.Context) (results []result, err error) {
+func (b *bench) inProcess(ctx context.Context) (results []Result, err error) {
 	store, err := sqlitestore.Open(ctx, filepath.Join(b.dir, "inprocess.db"), sqlitestore.Options{})
 	if err != nil {
 		return nil, err
@@ -35,13 +35,13 @@ func (b *bench) inProcess(ctx context.Context) (results []result, err error) {
 		return nil, err
 	}
 	cycle, err := b.cycleInProcess(ctx, side)
-	return []result{enqueue, cycle}, err
+	return []Result{enqueue, cycle}, err
 }
 
-func (b *bench) enqueueInProcess(ctx context.Context, svc job.Service) (result, error) {
+func (b *bench) enqueueInProcess(ctx context.Context, svc job.Service) (Result, error) {
 	e, err := job.ParseEnvelope(b.jobJSON("bench-push"))
 	if err != nil {
-		return result{}, err
+		return Result{}, err
 	}
 	r, err := b.load(b.callers(), func(*caller) (int, error) {
 		_, err := svc.EnqueueChecked(ctx, e)
@@ -51,10 +51,10 @@ func (b *bench) enqueueInProcess(ctx context.Context, svc job.Service) (result, 
 	return r, err
 }
 
-func (b *bench) cycleInProcess(ctx context.Context, svc job.Service) (result, error) {
+func (b *bench) cycleInProcess(ctx context.Context, svc job.Service) (Result, error) {
 	e, err := job.ParseEnvelope(b.jobJSON("bench-cycle"))
 	if err != nil {
-		return result{}, err
+		return Result{}, err
 	}
 	fetch := job.FetchRequest{Queues: []string{"bench-cycle"}, Count: 1, Worker: "bench"}
 	r, err := b.load(b.callers(), func(*caller) (int, error) {
