@@ -40,6 +40,9 @@ var mayImport = map[string][]string{
 	"internal/logsink":       {},
 	"internal/netguard":      {"job"},
 	"internal/self":          {},
+	"internal/memory":        {},
+	"internal/readfile":      {},
+	"internal/demo":          {"job", "outbox", "adapters/sqlite", "client", "internal/self"},
 	"internal/appdb/dsntest": {},
 	"internal/bench":         {"job", "outbox", "adapters/postgres", "client", "sidecar", "sqlitestore", "internal/appdb", "internal/netguard", "internal/self"},
 	"internal/appdb":         {"job", "outbox", "adapters/sqlite", "adapters/postgres", "adapters/mysql", "sidecar/httpapi"},
@@ -50,7 +53,7 @@ var mayImport = map[string][]string{
 	"examples/go-once":       public,
 	"examples/go-postgres":   public,
 	"examples/go-sqlite":     public,
-	"cmd/outrider":           append([]string{"internal/wording", "internal/logsink", "internal/rawjson", "internal/netguard", "internal/appdb", "internal/bench", "internal/self"}, public...),
+	"cmd/outrider":           append([]string{"internal/wording", "internal/logsink", "internal/rawjson", "internal/netguard", "internal/appdb", "internal/bench", "internal/demo", "internal/memory", "internal/readfile"}, public...),
 }
 
 // public is what anybody may import.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/outrider-jobs/outrider/client"
+	"github.com/outrider-jobs/outrider/internal/memory"
 	"github.com/outrider-jobs/outrider/internal/netguard"
 	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/outbox"
@@ -123,8 +124,8 @@ func setRequeues(c *config, v string) error {
 }
 
 func setMemoryLimit(c *config, v string) (err error) {
-	if c.memoryLimit, err = parseSize(v); err != nil || c.memoryLimit < leastMemory {
-		return fmt.Errorf("must be a size of %dMB or more, such as 256MB, 1GB or a number of bytes", leastMemory>>20)
+	if c.memoryLimit, err = memory.ParseSize(v); err != nil || c.memoryLimit < memory.Least {
+		return fmt.Errorf("must be a size of %dMB or more, such as 256MB, 1GB or a number of bytes", memory.Least>>20)
 	}
 	return nil
 }

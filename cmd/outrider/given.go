@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/outrider-jobs/outrider/internal/appdb"
+	"github.com/outrider-jobs/outrider/internal/readfile"
 )
 
 // given is what a setting is given: by a flag, by its variable, by the file that
@@ -75,7 +76,7 @@ func readSetting(name string) (string, error) {
 	if appdb.SureFile(name) != nil {
 		return "", errors.New("must name a file that holds the value; it may be the value itself")
 	}
-	raw, err := readFile(name, reading{limit: maxSettingFile + 1, patience: settingPatience})
+	raw, err := readfile.File(name, readfile.How{Limit: maxSettingFile + 1, Patience: settingPatience})
 	v, cut := strings.CutSuffix(string(raw), "\n")
 	if cut {
 		v = strings.TrimSuffix(v, "\r")

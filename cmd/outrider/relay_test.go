@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/outrider-jobs/outrider/internal/appdb"
+	"github.com/outrider-jobs/outrider/internal/memory"
 )
 
 // sitting is a command that runs in this process until it is stopped.
@@ -350,7 +351,7 @@ func TestMemoryFS(t *testing.T) {
 		t.Skip("skipped: /dev/shm is not for us")
 	}
 	defer os.RemoveAll(dir)
-	if fs := memoryFS(dir); fs != "tmpfs" {
+	if fs := memory.FileSystem(dir); fs != "tmpfs" {
 		t.Skipf("skipped: /dev/shm is %q", fs)
 	}
 	db := sqliteDB(t)

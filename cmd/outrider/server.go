@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/outrider-jobs/outrider/internal/memory"
 	"github.com/outrider-jobs/outrider/internal/netguard"
 	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/outbox"
@@ -86,7 +87,7 @@ func (s *server) open(ctx context.Context) error {
 	s.applyCronFile(ctx)
 	s.spawn("the duties", s.side.Run)
 	s.serveHTTP(ln)
-	s.spawn("the return of memory", func(ctx context.Context) error { return giveBack(ctx, s.memory, store, s.log) })
+	s.spawn("the return of memory", func(ctx context.Context) error { return memory.GiveBack(ctx, s.memory, store, s.log) })
 	s.relays.start(s.spawn)
 	if hangups != nil {
 		s.spawn("the watch for SIGHUP", func(ctx context.Context) error { return s.reloadCrons(ctx, hangups) })
@@ -125,7 +126,7 @@ func (s *server) warnOfMemory() {
 	if to, err := filepath.EvalSymlinks(file); err == nil {
 		file = to
 	}
-	fs := memoryFS(filepath.Dir(file))
+	fs := memory.FileSystem(filepath.Dir(file))
 	if fs == "" {
 		return
 	}

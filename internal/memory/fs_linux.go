@@ -1,9 +1,9 @@
-package main
+package memory
 
 import "syscall"
 
-// memoryFS names the file system of dir if it is one in memory, or is empty.
-func memoryFS(dir string) string {
+// FileSystem names the file system of dir if it is one in memory, or is empty.
+func FileSystem(dir string) string {
 	var st syscall.Statfs_t
 	if syscall.Statfs(dir, &st) != nil {
 		return ""

@@ -1,4 +1,4 @@
-package main
+package memory
 
 import (
 	"context"
@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/outrider-jobs/outrider/sidecar/httpapi"
 )
 
 // Where the memory of a server goes. SQLite's is not the Go runtime's, which does
@@ -22,53 +20,51 @@ const (
 	atRest  = 48 << 20 // of a server without large bodies: connections, stacks, the writer's cache, garbage
 )
 
-// allowance is how much the server may take, in bytes.
-type allowance struct {
-	all    int64 // of the process
-	heap   int64 // of it, for the Go runtime
-	bodies int64 // of it, for the bodies of requests and answers
+// Allowance is how much the server may take, in bytes.
+type Allowance struct {
+	All    int64 // of the process
+	Heap   int64 // of it, for the Go runtime
+	Bodies int64 // of it, for the bodies of requests and answers
 }
 
 // bounded works out what the server may take: as much as the setting says, and no
 // more than a control group leaves it, of which a tenth is for the system's own
 // books. group is 0 without one, own the operator's GOMEMLIMIT or 0.
-func bounded(setting, group, own int64) allowance {
-	m := allowance{all: setting}
+func bounded(setting, group, own int64) Allowance {
+	m := Allowance{All: setting}
 	if group > 0 {
-		m.all = min(m.all, group/10*9)
+		m.All = min(m.All, group/10*9)
 	}
-	m.heap = max(m.all-offHeap, m.all/2)
+	m.Heap = max(m.All-offHeap, m.All/2)
 	if own > 0 {
-		m.heap = min(m.heap, own)
+		m.Heap = min(m.Heap, own)
 	}
-	m.bodies = max(m.heap-atRest, m.heap/2)
+	m.Bodies = max(m.Heap-atRest, m.Heap/2)
 	return m
 }
 
-// limitMemory tells the runtime, and says what holds. The runtime collects harder
-// the nearer it comes, also where GOGC would have it wait.
-func (a *app) limitMemory(cfg config, log *slog.Logger) allowance {
-	group := groupLimit()
-	m := bounded(cfg.memoryLimit, group, size(a.env["GOMEMLIMIT"]))
-	debug.SetMemoryLimit(m.heap)
-	if m.all < cfg.memoryLimit {
-		log.Info("less memory is used than --memory-limit says, as the control group leaves less",
-			"memory_limit", cfg.memoryLimit, "control_group", group, "used", m.all)
-	}
-	return m
+// Limit tells the runtime how much it may take of setting, and says what holds. The
+// runtime collects harder the nearer it comes, also where GOGC would have it wait.
+// own is the operator's GOMEMLIMIT, or empty. group is the limit of the control
+// group, or 0.
+func Limit(setting int64, own string) (m Allowance, group int64) {
+	group = groupLimit()
+	m = bounded(setting, group, size(own))
+	debug.SetMemoryLimit(m.Heap)
+	return m, group
 }
 
 // size is a size as the settings and GOMEMLIMIT spell one, and 0 for what is none.
 func size(v string) int64 {
-	n, err := parseSize(v)
+	n, err := ParseSize(v)
 	if err != nil {
 		return 0
 	}
 	return n
 }
 
-// parseSize reads a number of bytes: 268435456, 256MB or 256MiB, which are the same.
-func parseSize(v string) (int64, error) {
+// ParseSize reads a number of bytes: 268435456, 256MB or 256MiB, which are the same.
+func ParseSize(v string) (int64, error) {
 	shift := 0
 	for i, unit := range []string{"K", "M", "G", "T"} {
 		for _, name := range []string{unit + "iB", unit + "B"} {
@@ -87,9 +83,10 @@ func parseSize(v string) (int64, error) {
 	return n << shift, nil
 }
 
-const (
-	leastMemory = 64 << 20
+// Least is the least that a server can live with.
+const Least = 64 << 20
 
+const (
 	giveLook  = 2 * time.Second // between two looks at what can be given back
 	giveAfter = 5 * time.Second // without a large body
 	giveLeast = 16 << 20        // that is worth it
@@ -100,9 +97,15 @@ type relaxer interface {
 	Relax(ctx context.Context) error
 }
 
-// giveBack returns memory to the system when those who took it have gone: the
+// Bodies knows whether large bodies are in memory.
+type Bodies interface {
+	Used() int64
+	LastUsed() time.Time
+}
+
+// GiveBack returns memory to the system when those who took it have gone: the
 // runtime alone would keep what it once had for many minutes, and SQLite for ever.
-func giveBack(ctx context.Context, b *httpapi.Budget, store relaxer, log *slog.Logger) error {
+func GiveBack(ctx context.Context, b Bodies, store relaxer, log *slog.Logger) error {
 	look := time.NewTicker(giveLook)
 	defer look.Stop()
 	for r := (rest{least: footprint()}); ; {

@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	_ "modernc.org/sqlite" // the driver of the shop
 
 	"github.com/outrider-jobs/outrider/adapters/sqlite"
 	"github.com/outrider-jobs/outrider/outbox"

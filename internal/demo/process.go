@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"bufio"
@@ -13,8 +13,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"github.com/outrider-jobs/outrider/client"
 	"github.com/outrider-jobs/outrider/internal/self"
@@ -164,28 +162,23 @@ func (d *demo) heard(line string) {
 	}
 }
 
-// demoWorkerCommand is the other process of the demo.
-func (a *app) demoWorkerCommand() *cobra.Command {
-	var url string
-	cmd := &cobra.Command{Use: "demo-worker", Hidden: true, Args: noArgs}
-	cmd.Flags().StringVar(&url, "url", "", "address of the server")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := client.New(url, client.Options{})
-		if err != nil {
-			return err
-		}
-		w := client.NewWorker(c, client.WorkerOptions{
-			Heartbeat: 500 * time.Millisecond, Visibility: 2 * time.Second, Wait: 5 * time.Second, Grace: time.Second,
-			Logger: slog.New(slog.DiscardHandler),
-		})
-		w.Handle(orderJob, a.confirm)
-		return w.Run(cmd.Context())
+// Work is the other process of the demo, a worker of the server at url. It says on
+// stdout what it does.
+func Work(ctx context.Context, url string, stdout io.Writer) error {
+	c, err := client.New(url, client.Options{})
+	if err != nil {
+		return err
 	}
-	return cmd
+	w := client.NewWorker(c, client.WorkerOptions{
+		Heartbeat: 500 * time.Millisecond, Visibility: 2 * time.Second, Wait: 5 * time.Second, Grace: time.Second,
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	w.Handle(orderJob, func(_ context.Context, j *job.Job) (any, error) { return confirm(j, stdout) })
+	return w.Run(ctx)
 }
 
 // confirm is the handler: it says what it does, and fails once where it is asked to.
-func (a *app) confirm(_ context.Context, j *job.Job) (any, error) {
+func confirm(j *job.Job, stdout io.Writer) (any, error) {
 	var o order
 	if err := client.Args(j, &o); err != nil {
 		return nil, client.Discard(err)
@@ -195,7 +188,7 @@ func (a *app) confirm(_ context.Context, j *job.Job) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintln(a.stdout, string(line))
+	fmt.Fprintln(stdout, string(line))
 	if r.Fails {
 		return nil, errors.New("the mail server is not there yet")
 	}
