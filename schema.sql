@@ -45,7 +45,8 @@ CREATE TABLE jobs (
   dedup_key     TEXT,    -- while it may hold it
   dedup_until   INTEGER, -- the end of its window, the largest number for none, 0 once it was taken off
   keep_until    INTEGER,
-  rewritten_at  INTEGER
+  rewritten_at  INTEGER,
+  after_id      TEXT     -- while it has not ended: the job whose end it waits for
 ) STRICT, WITHOUT ROWID;
 
 -- Available: the claim, in its order. Only waiting jobs are in it.
@@ -69,6 +70,9 @@ CREATE INDEX jobs_dedup ON jobs (queue, dedup_key, dedup_until) WHERE dedup_key 
 
 -- Custom: the caller's own names, each once in its queue.
 CREATE UNIQUE INDEX jobs_custom ON jobs (queue, custom_id) WHERE custom_id IS NOT NULL;
+
+-- Waiting: who waits for the end of a job.
+CREATE INDEX jobs_after ON jobs (after_id) WHERE after_id IS NOT NULL;
 
 -- A queue and its counters, kept in the transaction of every change.
 CREATE TABLE queues (

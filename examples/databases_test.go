@@ -1,43 +1,31 @@
 package examples_test
 
 import (
-	"cmp"
-	"context"
-	"crypto/rand"
 	"database/sql"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-sql-driver/mysql"
-	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
+
+	"github.com/outrider-jobs/outrider/internal/testdb"
 )
 
 // newSQLite is a file that does not exist yet; db is the test's own look into it.
 func newSQLite(t *testing.T) (db *sql.DB, path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "app.db")
-	return open(t, "sqlite", "file:"+path+"?_pragma=busy_timeout(10000)"), path
+	return testdb.Open(t, "sqlite", "file:"+path+"?_pragma=busy_timeout(10000)"), path
 }
 
 // newPostgres makes a database, and drops it behind the test.
 func newPostgres(t *testing.T) (db *sql.DB, dsn string) {
 	t.Helper()
-	u, err := url.Parse(cmp.Or(os.Getenv("OUTRIDER_TEST_POSTGRES"), "postgres://postgres@127.0.0.1:5432/test"))
-	if err != nil {
-		t.Fatalf("OUTRIDER_TEST_POSTGRES: %v", err)
-	}
-	admin, name := open(t, "pgx", u.String()), ownName()
-	skipUnlessAnswered(t, admin, "PostgreSQL at "+u.Host)
-	execute(t, admin, "CREATE DATABASE "+name)
-	t.Cleanup(func() { execute(t, admin, "DROP DATABASE "+name+" WITH (FORCE)") })
-	u.Path = "/" + name
-	return open(t, "pgx", u.String()), u.String()
+	dsn = testdb.PostgresDatabase(t).String()
+	return testdb.Open(t, "pgx", dsn), dsn
 }
 
 // mysqlAt is where a database is: as the driver writes it, and as everybody else does.
@@ -49,20 +37,8 @@ type mysqlAt struct {
 // newMySQL makes a database, and drops it behind the test.
 func newMySQL(t *testing.T) (*sql.DB, mysqlAt) {
 	t.Helper()
-	c, err := mysql.ParseDSN(cmp.Or(os.Getenv("OUTRIDER_TEST_MYSQL"), "root@tcp(127.0.0.1:3306)/test"))
-	if err != nil {
-		t.Fatalf("OUTRIDER_TEST_MYSQL: %v", err)
-	}
-	admin, name := open(t, "mysql", c.FormatDSN()), ownName()
-	skipUnlessAnswered(t, admin, "MariaDB or MySQL at "+c.Addr)
-	execute(t, admin, "CREATE DATABASE "+name)
-	t.Cleanup(func() { execute(t, admin, "DROP DATABASE "+name) })
-	c.DBName = name
-	u := url.URL{Scheme: "mysql", User: url.User(c.User), Host: c.Addr, Path: "/" + name}
-	if c.Passwd != "" {
-		u.User = url.UserPassword(c.User, c.Passwd)
-	}
-	return open(t, "mysql", c.FormatDSN()), mysqlAt{c.FormatDSN(), u.String(), c}
+	c := testdb.MySQL(t)
+	return testdb.Open(t, "mysql", c.FormatDSN()), mysqlAt{c.FormatDSN(), testdb.MySQLURL(c).String(), c}
 }
 
 // play runs a file of SQL: with the mysql client as in the README, or with the
@@ -89,32 +65,5 @@ func (at mysqlAt) play(t *testing.T, db *sql.DB, file string) {
 			_, err := conn.ExecContext(t.Context(), stmt)
 			must(t, err)
 		}
-	}
-}
-
-func open(t *testing.T, driver, dsn string) *sql.DB {
-	t.Helper()
-	db, err := sql.Open(driver, dsn)
-	must(t, err)
-	t.Cleanup(func() { _ = db.Close() }) // the test is over
-	return db
-}
-
-func ownName() string { return "outrider_example_" + strings.ToLower(rand.Text()) }
-
-func skipUnlessAnswered(t *testing.T, db *sql.DB, what string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	if err := db.PingContext(ctx); err != nil {
-		t.Skipf("skipped: no %s: %v", what, err)
-	}
-}
-
-// execute is also called when the test's own context has ended.
-func execute(t *testing.T, db *sql.DB, query string) {
-	t.Helper()
-	if _, err := db.ExecContext(context.Background(), query); err != nil {
-		t.Errorf("%s: %v", query, err)
 	}
 }

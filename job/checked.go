@@ -21,7 +21,7 @@ type Checked struct {
 type keys struct {
 	unique      UniquePolicy
 	fingerprint string // empty without a policy
-	dedup       Deduplication
+	dedup       deduplication
 }
 
 // Check holds an envelope that a Go program has made, or has changed, to
@@ -89,7 +89,7 @@ func (c *Checked) readUnique() (err error) {
 
 func (c *Checked) readDedup() (err error) {
 	if c.e.Deduplication != nil {
-		c.keyed().dedup, err = ParseDeduplication(c.e.Deduplication, "deduplication")
+		c.keyed().dedup, err = parseDeduplication(c.e.Deduplication, "deduplication")
 	}
 	return err
 }
@@ -99,9 +99,9 @@ func (c *Checked) fingerprint() error {
 	if c.e.Unique == nil {
 		return nil
 	}
-	text, err := c.keys.unique.Canonical(&c.e)
+	text, err := c.keys.unique.canonical(&c.e)
 	if err == nil {
-		c.keys.fingerprint = Fingerprint(text)
+		c.keys.fingerprint = fingerprintOf(text)
 	}
 	return err
 }

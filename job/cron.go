@@ -53,7 +53,7 @@ const MaxCronRuns = 20
 // Limits of a schedule.
 const (
 	MaxCronName        = 255
-	MaxCronDescription = 1000
+	maxCronDescription = 1000
 )
 
 // Overlap says what a tick does while the job of the one before has not ended:
@@ -149,8 +149,8 @@ func (s *CronSpec) Validate() (Checked, error) {
 		return Checked{}, invalid(Invalid, "name", "must be at most %d characters, got %d", MaxCronName, len(s.Name))
 	case !cronName.MatchString(s.Name):
 		return Checked{}, invalid(Invalid, "name", "must be letters a-z, digits, hyphens and dots, a letter or a digit first, got %.80q", s.Name)
-	case utf8.RuneCountInString(s.Description) > MaxCronDescription:
-		return Checked{}, invalid(Invalid, "description", "must be at most %d characters, got %d", MaxCronDescription, utf8.RuneCountInString(s.Description))
+	case utf8.RuneCountInString(s.Description) > maxCronDescription:
+		return Checked{}, invalid(Invalid, "description", "must be at most %d characters, got %d", maxCronDescription, utf8.RuneCountInString(s.Description))
 	}
 	switch s.Overlap {
 	case "":
@@ -305,53 +305,6 @@ func withoutRun(meta json.RawMessage) json.RawMessage {
 		}
 	}
 	return meta
-}
-
-// After makes the envelope of a run that is made at now wait, pending, for the end
-// of another.
-func (e *Envelope) After(previous ID, now time.Time) {
-	e.Hold = true
-	o := rawjson.Object(make([]byte, 0, len(e.Meta)+64))
-	o.Str("cron_after", string(previous))
-	o.Time("cron_triggered_at", now)
-	for _, name := range []string{"cron_after", "cron_triggered_at"} {
-		if rawjson.Member(e.Meta, name) != nil {
-			e.Meta = rawjson.Without(e.Meta, name)
-		}
-	}
-	o.Splice(e.Meta)
-	e.Meta = o.Close()
-}
-
-// After is [Envelope.After] for a run that is not a job yet.
-func (c *Checked) After(previous ID, now time.Time) { c.e.After(previous, now) }
-
-// WaitsFor is the job whose end a pending run of a schedule waits for, and empty for any other job.
-func (j *Job) WaitsFor() ID {
-	if j.State != Pending || j.Meta == nil || !strings.Contains(string(j.Meta), "cron_after") {
-		return ""
-	}
-	return j.ranAfter()
-}
-
-// ranAfter is the job that a run of a schedule had to wait for. Meta that a client
-// has written, or copied from a run, says nothing (ojs-core.md §14): only a run was
-// made at the instant that its meta names.
-func (j *Job) ranAfter() ID {
-	if detail(j.Meta, "cron_triggered_at") != FormatTime(j.CreatedAt) {
-		return ""
-	}
-	return ID(detail(j.Meta, "cron_after"))
-}
-
-// Passed is the job that a run has to wait for although the one that it waited
-// for has ended: a run that ended before it ever began has waited itself. It is
-// empty otherwise.
-func (j *Job) Passed() ID {
-	if j.Attempt > 0 {
-		return ""
-	}
-	return j.ranAfter()
 }
 
 // Tick is a tick of a schedule for which several servers may want to make the job.

@@ -9,8 +9,8 @@ import (
 	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
-// Deduplication is the parsed deduplication member (contract §2.6, asyncmq-deduplication.md).
-type Deduplication struct {
+// deduplication is the parsed deduplication member (contract §2.6, asyncmq-deduplication.md).
+type deduplication struct {
 	ID      string
 	TTL     time.Duration // how long the key is held, in whole milliseconds; 0: until the job has ended
 	Extend  bool          // a suppressed job begins the TTL anew
@@ -22,11 +22,11 @@ const maxDedupID = 255
 
 var dedupMembers = []string{"id", "ttl", "ttl_ms", "extend", "replace"}
 
-// ParseDeduplication reads what asyncmq-deduplication.md asks for. field is what
+// parseDeduplication reads what asyncmq-deduplication.md asks for. field is what
 // the client called it, "deduplication" or "debounce". A member that is null is
 // not given. raw must have passed CheckJSON. Errors are Invalid.
-func ParseDeduplication(raw json.RawMessage, field string) (Deduplication, error) {
-	var d Deduplication
+func parseDeduplication(raw json.RawMessage, field string) (deduplication, error) {
+	var d deduplication
 	if len(raw) == 0 || raw[0] != '{' {
 		return d, invalid(Invalid, field, "must be an object, got %s", rawjson.Kind(raw))
 	}

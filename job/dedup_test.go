@@ -9,7 +9,7 @@ import (
 
 func TestParseDeduplication(t *testing.T) {
 	long := strings.Repeat("é", 255)
-	for body, want := range map[string]Deduplication{
+	for body, want := range map[string]deduplication{
 		`{"id":"a"}`: {ID: "a"},
 		`{"id":"a","ttl":null,"ttl_ms":null,"extend":null,"replace":null,"x_note":1}`: {ID: "a"},
 		`{"id":"` + long + `"}`:                             {ID: long},
@@ -27,11 +27,11 @@ func TestParseDeduplication(t *testing.T) {
 		`{"id":"a","ttl_ms":3153600000000}`:                 {ID: "a", TTL: MaxDuration},
 		`{"replace":true,"extend":false,"ttl":1,"id":"\n"}`: {ID: "\n", TTL: time.Second, Replace: true},
 	} {
-		if got, err := ParseDeduplication(json.RawMessage(body), "deduplication"); err != nil || got != want {
+		if got, err := parseDeduplication(json.RawMessage(body), "deduplication"); err != nil || got != want {
 			t.Errorf("%.80s:\n got %+v, %v\nwant %+v", body, got, err, want)
 		}
 	}
-	if _, err := ParseDeduplication(nil, "debounce"); KindOf(err) != Invalid {
+	if _, err := parseDeduplication(nil, "debounce"); KindOf(err) != Invalid {
 		t.Errorf("nothing: got %v", err)
 	}
 }

@@ -137,14 +137,11 @@ func (j *Job) tellDiscarded(now time.Time, f Failure) {
 
 // brief writes the short form of a failure that events carry.
 func (f Failure) brief(o *rawjson.Writer, name string) {
-	e := rawjson.Object(make([]byte, 0, 96))
-	e.Optional("code", f.Code)
-	e.Str("type", f.ErrorType())
-	e.Str("message", f.Message)
+	o.Object(name).Optional("code", f.Code).Str("type", f.ErrorType()).Str("message", f.Message)
 	if f.Retryable != nil {
-		e.Bool("retryable", *f.Retryable)
+		o.Bool("retryable", *f.Retryable)
 	}
-	o.Raw(name, e.Close())
+	o.End()
 }
 
 // record makes f the job's latest error and adds it to the history, of which

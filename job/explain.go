@@ -23,7 +23,7 @@ func (c *Checked) Explain(now time.Time, twins []*Job) (Explanation, error) {
 		return Explanation{}, invalid(Invalid, "unique", "is not given: without a policy a job is never a duplicate")
 	}
 	p := c.keys.unique
-	text, err := p.Canonical(&c.e)
+	text, err := p.canonical(&c.e)
 	x := Explanation{Policy: p, Canonical: text, Fingerprint: c.keys.fingerprint, Answer: "created"}
 	if x.Met = p.twin(now, twins); x.Met == nil {
 		return x, err

@@ -3,7 +3,7 @@ package job
 import "time"
 
 // fail records f and moves to where the verdict leads.
-func (j *Job) fail(now time.Time, on Trigger, p RetryPolicy, f Failure, v verdict, r float64) error {
+func (j *Job) fail(now time.Time, on trigger, p RetryPolicy, f Failure, v verdict, r float64) error {
 	to := Discarded
 	if v == retry {
 		to = Retryable

@@ -14,10 +14,10 @@ import (
 	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
-// Canonical is the text that the fingerprint of e is over: the RFC 8785 form of
+// canonical is the text that the fingerprint of e is over: the RFC 8785 form of
 // the dimensions (ojs-unique-jobs.md §4.1, contract §4.10). e must be valid. The
 // error is Invalid when args does not hold what ArgsKeys names.
-func (p UniquePolicy) Canonical(e *Envelope) ([]byte, error) {
+func (p UniquePolicy) canonical(e *Envelope) ([]byte, error) {
 	raw, err := p.counted(e)
 	if err != nil {
 		return nil, err
@@ -106,9 +106,9 @@ func chosen(names []string, values []json.RawMessage) json.RawMessage {
 	return o.Close()
 }
 
-// Fingerprint is the lower-case hexadecimal SHA-256 of a canonical text
+// fingerprintOf is the lower-case hexadecimal SHA-256 of a canonical text
 // (ojs-unique-jobs.md §4.2).
-func Fingerprint(canonical []byte) string {
+func fingerprintOf(canonical []byte) string {
 	sum := sha256.Sum256(canonical)
 	return hex.EncodeToString(sum[:])
 }

@@ -74,6 +74,7 @@ type Status struct {
 	DedupUntil  time.Time     // when its deduplication key is free; zero: when it has ended
 	DedupFreed  bool          // its deduplication key was taken off it
 	RewrittenAt time.Time     // when a later PUSH last overwrote its args and meta
+	After       ID            // the job whose end it waits for, or would if it had not been activated; never one that has ended
 	Keep        time.Time     // a window needs it until then, also finished; Forever: as long as it is stored
 	Result      json.RawMessage
 	Error       json.RawMessage // the latest error; ACK removes it

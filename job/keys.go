@@ -138,11 +138,11 @@ func (j *Job) DedupKey() (id string, until time.Time) {
 	return j.dedup().ID, j.DedupUntil
 }
 
-func (j *Job) dedup() Deduplication {
+func (j *Job) dedup() deduplication {
 	if j.keys != nil {
 		return j.keys.dedup
 	}
-	d, _ := ParseDeduplication(j.Deduplication, "deduplication") // it was valid when it was stored
+	d, _ := parseDeduplication(j.Deduplication, "deduplication") // it was valid when it was stored
 	return d
 }
 

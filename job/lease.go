@@ -5,7 +5,7 @@ import "time"
 // Extend moves the end of the reservation to now + length (ojs-delivery-guarantees.md
 // §6.3); a length of 0 is the one fixed at FETCH.
 func (j *Job) Extend(now time.Time, c Claim, length time.Duration) error {
-	if err := j.held(c, Fetch); err != nil {
+	if err := j.held(c, onFetch); err != nil {
 		return err
 	}
 	if length <= 0 {
@@ -18,7 +18,7 @@ func (j *Job) Extend(now time.Time, c Claim, length time.Duration) error {
 
 // held is nil when the claim is that of the present holder: the last token
 // given, or the same worker where no token is sent, or nothing at all.
-func (j *Job) held(c Claim, on Trigger) error {
+func (j *Job) held(c Claim, on trigger) error {
 	if j.State != Active {
 		return j.refuse(on)
 	}

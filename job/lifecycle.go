@@ -14,7 +14,7 @@ import (
 // push is the first verb: see [Checked.Push].
 func (j *Job) push(now time.Time) error {
 	if j.State != None {
-		return j.refuse(Push)
+		return j.refuse(onPush)
 	}
 	now = now.Truncate(time.Millisecond)
 	j.wholeMillis()
@@ -28,20 +28,20 @@ func (j *Job) push(now time.Time) error {
 	j.claim(now)
 	switch {
 	case j.Hold:
-		if err := j.move(Push, Pending, now); err != nil {
+		if err := j.move(onPush, Pending, now); err != nil {
 			return err
 		}
 		j.tellEnqueued(now)
 		return nil
 	case j.ScheduledAt.After(now):
-		if err := j.move(Push, Scheduled, now); err != nil {
+		if err := j.move(onPush, Scheduled, now); err != nil {
 			return err
 		}
 		j.tell("job.scheduled", now, func(o *rawjson.Writer) { o.Time("scheduled_at", j.ScheduledAt) })
 		return nil
 	}
 	j.EnqueuedAt = now
-	if err := j.move(Push, Available, now); err != nil {
+	if err := j.move(onPush, Available, now); err != nil {
 		return err
 	}
 	j.tellEnqueued(now)
@@ -79,7 +79,7 @@ func (j *Job) Ready(now time.Time) error {
 	if j.State == Scheduled && now.Before(j.ScheduledAt) || j.State == Retryable && now.Before(j.NextRetryAt) {
 		return Errorf(Conflict, "job %s is %s and not due yet", j.ID, j.State)
 	}
-	if err := j.move(Timer, Available, now); err != nil {
+	if err := j.move(onTimer, Available, now); err != nil {
 		return err
 	}
 	j.EnqueuedAt, j.NextRetryAt = now, time.Time{}
@@ -94,7 +94,7 @@ func (j *Job) Activate(now time.Time) error {
 	if j.ScheduledAt.After(now) {
 		to = Scheduled
 	}
-	if err := j.move(Activate, to, now); err != nil {
+	if err := j.move(onActivate, to, now); err != nil {
 		return err
 	}
 	j.ActivatedAt = now
@@ -118,7 +118,7 @@ func (j *Job) Start(now time.Time, lease Lease) error {
 	j.Attempt++
 	j.StartedAt = now
 	j.Lease = lease
-	if err := j.move(Fetch, Active, now); err != nil {
+	if err := j.move(onFetch, Active, now); err != nil {
 		j.Status = before
 		return err
 	}
@@ -136,12 +136,12 @@ func (j *Job) Start(now time.Time, lease Lease) error {
 // present holder; one whose reservation was lost a moment ago is still heard
 // (ojs-delivery-guarantees.md §8). Otherwise it is a Conflict.
 func (j *Job) Complete(now time.Time, c Claim, result json.RawMessage) error {
-	on := Ack
-	if err := j.held(c, Ack); err != nil {
+	on := onAck
+	if err := j.held(c, onAck); err != nil {
 		if !j.lateAck(now, c) {
 			return err
 		}
-		on = LateAck
+		on = onLateAck
 	}
 	if len(result) > MaxResultBytes {
 		e := Errorf(TooLarge, "result of job %s is %d bytes, at most %d are kept", j.ID, len(result), MaxResultBytes)
@@ -170,7 +170,7 @@ func (j *Job) Complete(now time.Time, c Claim, result json.RawMessage) error {
 // the jitter of the backoff. A claim that is not the present holder's is a
 // Conflict: a late FAIL is never heard.
 func (j *Job) Fail(now time.Time, c Claim, f Failure, r float64) error {
-	if err := j.held(c, Fail); err != nil {
+	if err := j.held(c, onFail); err != nil {
 		return err
 	}
 	if f.Requeue && (f.Undelivered || j.Releases < j.releases()) {
@@ -183,7 +183,7 @@ func (j *Job) Fail(now time.Time, c Claim, f Failure, r float64) error {
 		return err
 	}
 	p := j.policy()
-	return j.fail(now, Fail, p, f, j.judge(p, f), r)
+	return j.fail(now, onFail, p, f, j.judge(p, f), r)
 }
 
 // Lose ends a reservation without its holder's word: cause is
@@ -198,7 +198,7 @@ func (j *Job) Lose(now time.Time, cause string, r float64) error {
 		v = exhausted
 	}
 	if v == retry && j.Retry == nil {
-		if err := j.move(Lost, Available, now); err != nil {
+		if err := j.move(onLost, Available, now); err != nil {
 			return err
 		}
 		j.record(now, f)
@@ -210,7 +210,7 @@ func (j *Job) Lose(now time.Time, cause string, r float64) error {
 		j.tellEnqueued(now)
 		return nil
 	}
-	if err := j.fail(now, Lost, p, f, v, r); err != nil {
+	if err := j.fail(now, onLost, p, f, v, r); err != nil {
 		return err
 	}
 	j.StartedAt = time.Time{}
@@ -227,7 +227,7 @@ func (j *Job) Overrun(now time.Time, standard time.Duration, r float64) error {
 	f := Failure{Type: "timeout", Code: "timeout", Message: "the attempt ran longer than " + j.limit(standard).String()}
 	lost := &LostLease{Token: j.Lease.Token, Worker: j.Lease.Worker, Length: j.Lease.Length, At: now}
 	p := j.policy()
-	if err := j.fail(now, Overrun, p, f, j.judge(p, f), r); err != nil {
+	if err := j.fail(now, onOverrun, p, f, j.judge(p, f), r); err != nil {
 		return err
 	}
 	if j.State == Retryable {
@@ -242,7 +242,7 @@ func (j *Job) Expire(now time.Time) error {
 	if !j.Expired(now) {
 		return Errorf(Conflict, "job %s has not expired", j.ID)
 	}
-	if err := j.move(Expire, Discarded, now); err != nil {
+	if err := j.move(onExpire, Discarded, now); err != nil {
 		return err
 	}
 	j.NextRetryAt, j.RetryDelay, j.Lost = time.Time{}, 0, nil
@@ -275,7 +275,7 @@ func (j *Job) cancel(now time.Time, by, reason string, heir ID) error {
 		e.Details = map[string]any{"job_id": string(j.ID), "current_state": string(from)}
 		return e
 	}
-	if err := j.move(Cancel, Cancelled, now); err != nil {
+	if err := j.move(onCancel, Cancelled, now); err != nil {
 		return err
 	}
 	j.ReleaseDedup() // as a removal does (contract §4.11)
@@ -300,7 +300,7 @@ func (j *Job) Revive(now time.Time) error {
 		e.Details = map[string]any{"job_id": string(j.ID), "current_state": string(j.State), "reason": "expired"}
 		return e
 	}
-	if err := j.move(Revive, Available, now); err != nil {
+	if err := j.move(onRevive, Available, now); err != nil {
 		return err
 	}
 	j.Dead = false

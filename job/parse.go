@@ -305,7 +305,7 @@ func (p *parser) dedup() error {
 		name, v = p.get("debounce")
 	}
 	if v != nil {
-		d, err := ParseDeduplication(v, name)
+		d, err := parseDeduplication(v, name)
 		if err != nil {
 			return err
 		}

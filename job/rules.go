@@ -86,7 +86,7 @@ func (j *Job) tooOften(f Failure) Failure {
 // (contract §4.4 step 1).
 func (j *Job) giveBack(now time.Time) error {
 	seq := j.Seq
-	if err := j.move(Requeue, Available, now); err != nil {
+	if err := j.move(onRequeue, Available, now); err != nil {
 		return err
 	}
 	j.Seq = seq

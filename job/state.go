@@ -61,29 +61,29 @@ func bit(st State) StateSet {
 	return 0
 }
 
-// Trigger is what makes a job change its state.
-type Trigger string
+// trigger is what makes a job change its state.
+type trigger string
 
 // The triggers of the state machine, named after the operations of ojs-core.md §7.
 const (
-	Push     Trigger = "PUSH"
-	Timer    Trigger = "TIMER"    // a schedule or a backoff delay has passed
-	Activate Trigger = "ACTIVATE" // somebody released a pending job
-	Fetch    Trigger = "FETCH"
-	Ack      Trigger = "ACK"
-	LateAck  Trigger = "LATE-ACK" // from the holder before this one, ojs-delivery-guarantees.md §8
-	Fail     Trigger = "FAIL"
-	Requeue  Trigger = "REQUEUE" // the holder gives the job back untouched
-	Lost     Trigger = "LOST"    // no heartbeat: visibility timeout or dead worker
-	Overrun  Trigger = "OVERRUN" // the execution timeout passed
-	Cancel   Trigger = "CANCEL"
-	Expire   Trigger = "EXPIRE" // expires_at passed before the job started
-	Revive   Trigger = "REVIVE" // manual retry out of the dead letters
+	onPush     trigger = "PUSH"
+	onTimer    trigger = "TIMER"    // a schedule or a backoff delay has passed
+	onActivate trigger = "ACTIVATE" // somebody released a pending job
+	onFetch    trigger = "FETCH"
+	onAck      trigger = "ACK"
+	onLateAck  trigger = "LATE-ACK" // from the holder before this one, ojs-delivery-guarantees.md §8
+	onFail     trigger = "FAIL"
+	onRequeue  trigger = "REQUEUE" // the holder gives the job back untouched
+	onLost     trigger = "LOST"    // no heartbeat: visibility timeout or dead worker
+	onOverrun  trigger = "OVERRUN" // the execution timeout passed
+	onCancel   trigger = "CANCEL"
+	onExpire   trigger = "EXPIRE" // expires_at passed before the job started
+	onRevive   trigger = "REVIVE" // manual retry out of the dead letters
 )
 
 type transition struct {
 	from State
-	on   Trigger
+	on   trigger
 	to   State
 }
 
@@ -91,42 +91,42 @@ type transition struct {
 // behind it the edges that the other documents add. What is not written here
 // cannot happen.
 var transitions = map[transition]bool{
-	{None, Push, Scheduled}:         true,
-	{None, Push, Available}:         true,
-	{None, Push, Pending}:           true,
-	{Scheduled, Timer, Available}:   true,
-	{Pending, Activate, Available}:  true,
-	{Available, Fetch, Active}:      true,
-	{Active, Ack, Completed}:        true,
-	{Active, Fail, Retryable}:       true,
-	{Active, Fail, Discarded}:       true,
-	{Active, Cancel, Cancelled}:     true,
-	{Active, Lost, Available}:       true,
-	{Retryable, Timer, Available}:   true,
-	{Scheduled, Cancel, Cancelled}:  true,
-	{Available, Cancel, Cancelled}:  true,
-	{Pending, Cancel, Cancelled}:    true,
-	{Retryable, Cancel, Cancelled}:  true,
-	{Discarded, Revive, Available}:  true,
-	{Pending, Activate, Scheduled}:  true, // activated before its scheduled_at
-	{Active, Requeue, Available}:    true, // the reservation ends early, by its holder's wish
-	{Active, Lost, Retryable}:       true, // ojs-retry.md §9.2: a stall is a failure
-	{Active, Lost, Discarded}:       true, // ojs-retry.md §9.2(5)
-	{Active, Overrun, Retryable}:    true, // ojs-core.md §5.2 timeout
-	{Active, Overrun, Discarded}:    true,
-	{Active, LateAck, Completed}:    true, // ojs-delivery-guarantees.md §8, DG-012
-	{Available, LateAck, Completed}: true,
-	{Retryable, LateAck, Completed}: true,
-	{Scheduled, Expire, Discarded}:  true, // ojs-core.md §5.2 expires_at
-	{Available, Expire, Discarded}:  true,
-	{Pending, Expire, Discarded}:    true,
-	{Retryable, Expire, Discarded}:  true,
+	{None, onPush, Scheduled}:         true,
+	{None, onPush, Available}:         true,
+	{None, onPush, Pending}:           true,
+	{Scheduled, onTimer, Available}:   true,
+	{Pending, onActivate, Available}:  true,
+	{Available, onFetch, Active}:      true,
+	{Active, onAck, Completed}:        true,
+	{Active, onFail, Retryable}:       true,
+	{Active, onFail, Discarded}:       true,
+	{Active, onCancel, Cancelled}:     true,
+	{Active, onLost, Available}:       true,
+	{Retryable, onTimer, Available}:   true,
+	{Scheduled, onCancel, Cancelled}:  true,
+	{Available, onCancel, Cancelled}:  true,
+	{Pending, onCancel, Cancelled}:    true,
+	{Retryable, onCancel, Cancelled}:  true,
+	{Discarded, onRevive, Available}:  true,
+	{Pending, onActivate, Scheduled}:  true, // activated before its scheduled_at
+	{Active, onRequeue, Available}:    true, // the reservation ends early, by its holder's wish
+	{Active, onLost, Retryable}:       true, // ojs-retry.md §9.2: a stall is a failure
+	{Active, onLost, Discarded}:       true, // ojs-retry.md §9.2(5)
+	{Active, onOverrun, Retryable}:    true, // ojs-core.md §5.2 timeout
+	{Active, onOverrun, Discarded}:    true,
+	{Active, onLateAck, Completed}:    true, // ojs-delivery-guarantees.md §8, DG-012
+	{Available, onLateAck, Completed}: true,
+	{Retryable, onLateAck, Completed}: true,
+	{Scheduled, onExpire, Discarded}:  true, // ojs-core.md §5.2 expires_at
+	{Available, onExpire, Discarded}:  true,
+	{Pending, onExpire, Discarded}:    true,
+	{Retryable, onExpire, Discarded}:  true,
 }
 
 // move is the only place in the program that assigns State. It refuses what the
 // table does not hold with a Conflict that names the present state, and then
 // nothing has changed.
-func (j *Job) move(on Trigger, to State, now time.Time) error {
+func (j *Job) move(on trigger, to State, now time.Time) error {
 	if !transitions[transition{j.State, on, to}] {
 		return j.refuse(on)
 	}
@@ -134,7 +134,7 @@ func (j *Job) move(on Trigger, to State, now time.Time) error {
 		j.was, j.moved = j.State, true
 	}
 	j.State = to
-	if to == Available && on != Requeue {
+	if to == Available && on != onRequeue {
 		j.Seq = 0 // the store gives the next position in the queue
 	}
 	if to.Terminal() {
@@ -148,7 +148,7 @@ func (j *Job) move(on Trigger, to State, now time.Time) error {
 }
 
 // refuse is the Conflict for a trigger that the present state does not allow.
-func (j *Job) refuse(on Trigger) *Error {
+func (j *Job) refuse(on trigger) *Error {
 	want := ""
 	for _, s := range States {
 		for _, to := range States {
@@ -175,12 +175,7 @@ func (j *Job) due() time.Time {
 		return earlier(j.ScheduledAt, j.ExpiresAt)
 	case Retryable:
 		return earlier(j.NextRetryAt, j.ExpiresAt)
-	case Pending:
-		if j.ExpiresAt.IsZero() && j.WaitsFor() != "" {
-			return Forever // so that it is found after a restart
-		}
-		return j.ExpiresAt
-	case Available:
+	case Pending, Available:
 		return j.ExpiresAt
 	case Active:
 		if j.Timeout > 0 {

@@ -60,26 +60,26 @@ func TestStateMatrix(t *testing.T) {
 	golden(t, "matrix.golden", b.String())
 }
 
-var triggers = []Trigger{Push, Timer, Activate, Fetch, Ack, LateAck, Fail, Requeue, Lost, Overrun, Cancel, Expire, Revive}
+var triggers = []trigger{onPush, onTimer, onActivate, onFetch, onAck, onLateAck, onFail, onRequeue, onLost, onOverrun, onCancel, onExpire, onRevive}
 
 // verbs drives every verb from a job in a given state.
-var verbs = map[Trigger]func(*Job, time.Time) error{
-	Push:     func(j *Job, now time.Time) error { return j.push(now) },
-	Timer:    func(j *Job, now time.Time) error { return j.Ready(now) },
-	Activate: func(j *Job, now time.Time) error { return j.Activate(now) },
-	Fetch:    func(j *Job, now time.Time) error { return j.Start(now, Lease{Token: "new", Length: time.Minute}) },
-	Ack:      func(j *Job, now time.Time) error { return j.Complete(now, Claim{ID: j.ID, Token: j.Lease.Token}, nil) },
-	Fail: func(j *Job, now time.Time) error {
+var verbs = map[trigger]func(*Job, time.Time) error{
+	onPush:     func(j *Job, now time.Time) error { return j.push(now) },
+	onTimer:    func(j *Job, now time.Time) error { return j.Ready(now) },
+	onActivate: func(j *Job, now time.Time) error { return j.Activate(now) },
+	onFetch:    func(j *Job, now time.Time) error { return j.Start(now, Lease{Token: "new", Length: time.Minute}) },
+	onAck:      func(j *Job, now time.Time) error { return j.Complete(now, Claim{ID: j.ID, Token: j.Lease.Token}, nil) },
+	onFail: func(j *Job, now time.Time) error {
 		return j.Fail(now, Claim{ID: j.ID}, Failure{Message: "no"}, 0.5)
 	},
-	Requeue: func(j *Job, now time.Time) error {
+	onRequeue: func(j *Job, now time.Time) error {
 		return j.Fail(now, Claim{ID: j.ID}, Failure{Requeue: true}, 0.5)
 	},
-	Lost:    func(j *Job, now time.Time) error { return j.Lose(now, "visibility_timeout", 0.5) },
-	Overrun: func(j *Job, now time.Time) error { return j.Overrun(now, 0, 0.5) },
-	Cancel:  func(j *Job, now time.Time) error { return j.Cancel(now, "", "") },
-	Expire:  func(j *Job, now time.Time) error { return j.Expire(now) },
-	Revive:  func(j *Job, now time.Time) error { return j.Revive(now) },
+	onLost:    func(j *Job, now time.Time) error { return j.Lose(now, "visibility_timeout", 0.5) },
+	onOverrun: func(j *Job, now time.Time) error { return j.Overrun(now, 0, 0.5) },
+	onCancel:  func(j *Job, now time.Time) error { return j.Cancel(now, "", "") },
+	onExpire:  func(j *Job, now time.Time) error { return j.Expire(now) },
+	onRevive:  func(j *Job, now time.Time) error { return j.Revive(now) },
 }
 
 // A verb from a state that the table does not give it is refused, names the
@@ -92,7 +92,7 @@ func TestRefusedVerbChangesNothing(t *testing.T) {
 			for _, to := range States {
 				allowed = allowed || transitions[transition{from, on, to}]
 			}
-			if allowed || on == Cancel && from == Cancelled {
+			if allowed || on == onCancel && from == Cancelled {
 				continue
 			}
 			j := &Job{Envelope: Envelope{ID: "0197f6a0-0000-7000-8000-000000000001", Type: "a.b", MaxAttempts: 3,
@@ -107,7 +107,7 @@ func TestRefusedVerbChangesNothing(t *testing.T) {
 			if k := KindOf(err); k != Conflict && k != Finished && k != NotFound {
 				t.Errorf("%s from %s is kind %d: %v", on, from, k, err)
 			}
-			if on != Revive && !strings.Contains(err.Error(), string(from)) && on != Fetch {
+			if on != onRevive && !strings.Contains(err.Error(), string(from)) && on != onFetch {
 				t.Errorf("%s from %s does not name the state: %v", on, from, err)
 			}
 			if after := fmt.Sprintf("%+v", j); after != before {

@@ -160,6 +160,8 @@ type WorkTx interface {
 	Due(s State, before time.Time, n int) ([]*Job, error)
 	// NextDue returns the earliest DueAt of state s, or the zero time.
 	NextDue(s State) (time.Time, error)
+	// Waiting returns the jobs with this After, by id.
+	Waiting(ID) ([]*Job, error)
 	// Dead returns up to n dead letters, those that died first at the front. Of
 	// f it heeds Queue, Type, ErrorType, Since and Until.
 	Dead(f Filter, n int) ([]*Job, error)
@@ -174,9 +176,6 @@ type WorkTx interface {
 	StepCron(c *Cron, was time.Time) (bool, error)
 	// DeleteCron removes a schedule, or returns NotFound.
 	DeleteCron(name string) error
-	// Alone reports whether nobody but the caller waits for this transaction, or
-	// for the next: whoever takes long over what is not urgent looks now and then.
-	Alone() bool
 	// Tell stores an event that is no job's. The store gives its Seq.
 	Tell(Event) error
 	// PruneEvents removes up to n of the oldest groups of events from before t and says whether more are left.

@@ -28,25 +28,25 @@ const tableOf63 = `
 
 // beyond63 are the edges that other clauses add, each with its clause.
 var beyond63 = map[transition]string{
-	{Pending, Activate, Scheduled}:  "contract §3.6: activated before its time",
-	{Active, Requeue, Available}:    "contract §4.4(1): the reservation ends early",
-	{Active, Lost, Retryable}:       "ojs-retry.md §9.2(4)",
-	{Active, Lost, Discarded}:       "ojs-retry.md §9.2(5)",
-	{Active, Overrun, Retryable}:    "ojs-core.md §5.2 timeout: a failure",
-	{Active, Overrun, Discarded}:    "ojs-core.md §5.2 timeout: a failure",
-	{Active, LateAck, Completed}:    "ojs-delivery-guarantees.md §8",
-	{Available, LateAck, Completed}: "ojs-delivery-guarantees.md §8",
-	{Retryable, LateAck, Completed}: "ojs-delivery-guarantees.md §8",
-	{Scheduled, Expire, Discarded}:  "ojs-core.md §5.2 expires_at",
-	{Available, Expire, Discarded}:  "ojs-core.md §5.2 expires_at",
-	{Pending, Expire, Discarded}:    "ojs-core.md §5.2 expires_at",
-	{Retryable, Expire, Discarded}:  "ojs-core.md §5.2 expires_at",
+	{Pending, onActivate, Scheduled}:  "contract §3.6: activated before its time",
+	{Active, onRequeue, Available}:    "contract §4.4(1): the reservation ends early",
+	{Active, onLost, Retryable}:       "ojs-retry.md §9.2(4)",
+	{Active, onLost, Discarded}:       "ojs-retry.md §9.2(5)",
+	{Active, onOverrun, Retryable}:    "ojs-core.md §5.2 timeout: a failure",
+	{Active, onOverrun, Discarded}:    "ojs-core.md §5.2 timeout: a failure",
+	{Active, onLateAck, Completed}:    "ojs-delivery-guarantees.md §8",
+	{Available, onLateAck, Completed}: "ojs-delivery-guarantees.md §8",
+	{Retryable, onLateAck, Completed}: "ojs-delivery-guarantees.md §8",
+	{Scheduled, onExpire, Discarded}:  "ojs-core.md §5.2 expires_at",
+	{Available, onExpire, Discarded}:  "ojs-core.md §5.2 expires_at",
+	{Pending, onExpire, Discarded}:    "ojs-core.md §5.2 expires_at",
+	{Retryable, onExpire, Discarded}:  "ojs-core.md §5.2 expires_at",
 }
 
 // The machine has every edge of the document, those that other clauses add, and no others.
 func TestTransitionsAreTheDocuments(t *testing.T) {
-	names := map[string]Trigger{"PUSH": Push, "Timer": Timer, "ACTIVATE": Activate, "FETCH": Fetch, "ACK": Ack, "FAIL": Fail, "CANCEL": Cancel,
-		"Timeout": Lost, "RETRY (manual)": Revive}
+	names := map[string]trigger{"PUSH": onPush, "Timer": onTimer, "ACTIVATE": onActivate, "FETCH": onFetch, "ACK": onAck, "FAIL": onFail, "CANCEL": onCancel,
+		"Timeout": onLost, "RETRY (manual)": onRevive}
 	want := map[transition]bool{}
 	for line := range strings.Lines(strings.TrimSpace(tableOf63)) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "| "), " | ")

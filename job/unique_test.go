@@ -34,6 +34,8 @@ var badUnique = []string{
 	`{"states":[]}`, `{"states":["done"]}`, `{"states":["Active"]}`, `{"states":[""]}`, `{"states":["active","active"]}`, `{"states":"active"}`, `{"states":[1]}`, `{"states":{}}`,
 	`{"on_conflict":"skip"}`, `{"on_conflict":"Reject"}`, `{"on_conflict":""}`, `{"on_conflict":1}`, `{"on_conflict":["reject"]}`,
 	`{"onConflict":"reject"}`, `{"argsKeys":["a"]}`, `{"argz_keys":null}`, `{"ttl":1}`, `{"":1}`, `{"Keys":["type"]}`, `{"xkeys":1}`,
+	`{"keys":["args "]}`, `{"keys":["meta"],"meta_keys":"a"}`, `{"keys":["meta"],"meta_keys":[7]}`, `{"keys":["meta"],"meta_keys":["a","a"]}`,
+	`{"keys":["args"],"args_keys":"a"}`, `{"keys":["args"],"args_keys":[1]}`, `{"keys":["args"],"args_keys":["a","a"]}`,
 	`{"keys":["type"],"keys":["args"]}`, `{"x_a":1,"x_a":2}`, `{"` + strings.Repeat("n", 100) + `":1}`,
 }
 
@@ -47,6 +49,7 @@ var badDeduplication = []string{
 	`{"id":"a","ttl_ms":0}`, `{"id":"a","ttl_ms":-1}`, `{"id":"a","ttl_ms":1.5}`, `{"id":"a","ttl_ms":"1"}`, `{"id":"a","ttl_ms":3153600000001}`,
 	`{"id":"a","ttl":1,"ttl_ms":1000}`,
 	`{"id":"a","extend":1}`, `{"id":"a","extend":"true"}`, `{"id":"a","replace":"no"}`, `{"id":"a","replace":[]}`,
+	`{"ttl":10}`, `{"ID":"k"}`, `{"id":"k","replace":0}`,
 	`{"id":"a","Id":"b"}`, `{"id":"a","delay":1}`, `{"id":"a","id":"b"}`,
 }
 
@@ -72,10 +75,10 @@ func TestBadUniquePolicies(t *testing.T) {
 		told("short unique", body, err)
 	}
 	for _, body := range badDeduplication {
-		_, err := ParseDeduplication(json.RawMessage(body), "deduplication")
+		_, err := parseDeduplication(json.RawMessage(body), "deduplication")
 		told("deduplication", body, err)
 	}
-	_, err := ParseDeduplication(json.RawMessage(`{"ttl":1}`), "debounce")
+	_, err := parseDeduplication(json.RawMessage(`{"ttl":1}`), "debounce")
 	told("debounce", `{"ttl":1}`, err)
 	for _, tt := range []struct{ args, policy string }{
 		{`[]`, `{"keys":["args"],"args_keys":["a"]}`},
@@ -86,6 +89,15 @@ func TestBadUniquePolicies(t *testing.T) {
 		{`[{"a":1}]`, `{"keys":["args"],"args_keys":["a","b"]}`},
 		{`[{"A":1}]`, `{"keys":["args"],"args_keys":["a"]}`},
 		{`[{"a":{"b":1}}]`, `{"keys":["args"],"args_keys":["a.b"]}`},
+		{`[{"a":{"b":1}}]`, `{"keys":["args"],"args_keys":["a/b"]}`},
+		{`[{"a":{"b":1}}]`, `{"keys":["args"],"args_keys":["b"]}`},
+		{`[{"b":1}]`, `{"keys":["args"],"args_keys":["a"]}`},
+		{`[{"a":1}]`, `{"keys":["args"],"args_keys":["a","A"]}`},
+		{`[{}]`, `{"keys":["args"],"args_keys":["a"]}`},
+		{`["a"]`, `{"keys":["args"],"args_keys":["a"]}`},
+		{`[["a"]]`, `{"keys":["args"],"args_keys":["a"]}`},
+		{`[null]`, `{"keys":["args"],"args_keys":["a"]}`},
+		{`[1]`, `{"keys":["args"],"args_keys":["0"]}`},
 	} {
 		_, err := canonical(t, Envelope{Type: "t", Args: json.RawMessage(tt.args)}, tt.policy)
 		told("args "+tt.args+" with", tt.policy, err)
@@ -206,7 +218,7 @@ func canonical(t *testing.T, e Envelope, policy string) (string, error) {
 	if err != nil {
 		t.Fatalf("%s: %v", policy, err)
 	}
-	text, err := p.Canonical(&e)
+	text, err := p.canonical(&e)
 	return string(text), err
 }
 
@@ -221,7 +233,7 @@ func TestFingerprintVectors(t *testing.T) {
 		{"t", "", `[{"name":"cafe\u0301"}]`, `{"keys":["args"],"args_keys":["name"]}`, "8f8d0164aa92b2c4dab289e483ef69b1181284ca16af82990174669f2371c9c4"},
 	} {
 		text, err := canonical(t, Envelope{Type: tt.typ, Queue: tt.queue, Args: json.RawMessage(tt.args)}, tt.policy)
-		if got := Fingerprint([]byte(text)); err != nil || got != tt.want {
+		if got := fingerprintOf([]byte(text)); err != nil || got != tt.want {
 			t.Errorf("%s %s: got %s over %s, %v, want %s", tt.args, tt.policy, got, text, err, tt.want)
 		}
 	}
@@ -262,7 +274,7 @@ func TestCanonicalOfAPolicy(t *testing.T) {
 			t.Errorf("%s:\n got %s, %v\nwant %s", tt.name, got, err, tt.want)
 		}
 	}
-	if got, err := (UniquePolicy{}).Canonical(&Envelope{Type: "t"}); err != nil || string(got) != `{"type":"t"}` {
+	if got, err := (UniquePolicy{}).canonical(&Envelope{Type: "t"}); err != nil || string(got) != `{"type":"t"}` {
 		t.Errorf("the zero policy: got %s, %v", got, err)
 	}
 }
@@ -333,10 +345,10 @@ func BenchmarkFingerprint(b *testing.B) {
 	e := Envelope{Type: "email.send", Args: json.RawMessage(`[{"user_id":42,"template":"welcome","locale":"en-US"}]`)}
 	b.ReportAllocs()
 	for b.Loop() {
-		text, err := p.Canonical(&e)
+		text, err := p.canonical(&e)
 		if err != nil {
 			b.Fatal(err)
 		}
-		Fingerprint(text)
+		fingerprintOf(text)
 	}
 }

@@ -1,23 +1,18 @@
 package outbox_test
 
 import (
-	"cmp"
-	"context"
-	"crypto/rand"
 	"database/sql"
 	"fmt"
-	"net/url"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 
 	mysqloutbox "github.com/outrider-jobs/outrider/adapters/mysql"
 	"github.com/outrider-jobs/outrider/adapters/postgres"
+	"github.com/outrider-jobs/outrider/internal/testdb"
 	"github.com/outrider-jobs/outrider/outbox"
 )
 
@@ -37,48 +32,22 @@ func onShared(t *testing.T, test func(t *testing.T, w *world)) {
 // postgresWorld is an outbox in a schema of its own, which is dropped behind the test.
 func postgresWorld(t testing.TB) *world {
 	t.Helper()
-	u, err := url.Parse(cmp.Or(os.Getenv("OUTRIDER_TEST_POSTGRES"), "postgres://postgres@127.0.0.1:5432/test"))
-	if err != nil {
-		t.Fatalf("OUTRIDER_TEST_POSTGRES: %v", err)
-	}
-	schema := "outrider_outbox_" + strings.ToLower(rand.Text())
-	admin := openPGX(t, u.String())
-	answers(t, admin, "PostgreSQL at "+u.Host)
-	t.Cleanup(func() { _, _ = admin.ExecContext(context.Background(), "DROP SCHEMA "+schema+" CASCADE") })
-	if _, err := admin.Exec("CREATE SCHEMA " + schema); err != nil {
-		t.Fatal(err)
-	}
-	q := u.Query()
-	q.Set("search_path", schema)
-	u.RawQuery = q.Encode()
-	d, err := postgres.Dialect("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{t: t, path: u.String(), d: d, server: newServer(), app: openPGX(t, u.String()), relayDB: openPGX(t, u.String())}
-	w.init()
-	return w
+	return sharedWorld(t, testdb.Postgres(t).String(), postgres.Dialect, openPGX)
 }
 
 // mysqlWorld is an outbox in a database of its own, which is dropped behind the test.
 func mysqlWorld(t testing.TB) *world {
 	t.Helper()
-	c, err := mysql.ParseDSN(cmp.Or(os.Getenv("OUTRIDER_TEST_MYSQL"), "root@tcp(127.0.0.1:3306)/test"))
-	if err != nil {
-		t.Fatalf("OUTRIDER_TEST_MYSQL: %v", err)
-	}
-	admin, name := mysqlOpen(t, c.FormatDSN()), "outrider_outbox_"+strings.ToLower(rand.Text())
-	answers(t, admin, "MariaDB or MySQL at "+c.Addr)
-	t.Cleanup(func() { _, _ = admin.ExecContext(context.Background(), "DROP DATABASE "+name) })
-	if _, err := admin.Exec("CREATE DATABASE " + name); err != nil {
-		t.Fatal(err)
-	}
-	c.DBName = name
-	d, err := mysqloutbox.Dialect("")
+	return sharedWorld(t, testdb.MySQL(t).FormatDSN(), mysqloutbox.Dialect, mysqlOpen)
+}
+
+func sharedWorld(t testing.TB, dsn string, dialect func(string) (outbox.Dialect, error), open func(testing.TB, string) *sql.DB) *world {
+	t.Helper()
+	d, err := dialect("")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, path: c.FormatDSN(), d: d, server: newServer(), app: mysqlOpen(t, c.FormatDSN()), relayDB: mysqlOpen(t, c.FormatDSN())}
+	w := &world{t: t, path: dsn, d: d, server: newServer(), app: open(t, dsn), relayDB: open(t, dsn)}
 	w.init()
 	return w
 }
@@ -114,26 +83,13 @@ func openPGX(t testing.TB, dsn string) *sql.DB {
 
 func mysqlOpen(t testing.TB, dsn string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("mysql", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return closed(t, db)
+	return closed(t, testdb.Open(t, "mysql", dsn))
 }
 
 func closed(t testing.TB, db *sql.DB) *sql.DB {
 	db.SetMaxOpenConns(16)
 	t.Cleanup(func() { _ = db.Close() }) // the test is over
 	return db
-}
-
-func answers(t testing.TB, db *sql.DB, what string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	if err := db.PingContext(ctx); err != nil {
-		t.Skipf("skipped: no %s: %v", what, err)
-	}
 }
 
 // insertSQL is the statement of an app without a library.

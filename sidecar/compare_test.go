@@ -10,9 +10,17 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// pass lets time pass, and stops at every instant at which the model expects something.
+// pass lets time pass.
 func (x *machine) pass(r *rapid.T) {
 	target := x.now.Add(rapid.SampledFrom([]time.Duration{tick, 999 * tick, time.Second, 3 * time.Second, 10 * time.Second, 70 * time.Second}).Draw(r, "time"))
+	x.passUntil(target, func() {
+		x.settle(r)
+		x.compare(r)
+	})
+}
+
+// passUntil stops at every instant at which the model expects something, and looks.
+func (x *machine) passUntil(target time.Time, look func()) {
 	for x.now.Before(target) {
 		step := target
 		for _, j := range x.m.jobs {
@@ -21,8 +29,7 @@ func (x *machine) pass(r *rapid.T) {
 			}
 		}
 		x.now = step
-		x.settle(r)
-		x.compare(r)
+		look()
 	}
 }
 

@@ -1,13 +1,13 @@
 package sidecar
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/outrider-jobs/outrider/cronsched"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -47,10 +47,13 @@ func TestCatchUpsAreSpread(t *testing.T) {
 	ended := w.time()
 	for i := range n {
 		c := w.schedule(fmt.Sprintf("c%03d", i))
-		e := w.crons.byName[c.Name]
-		want, _ := e.spec.Latest(e.anchor, genesis, back)
+		spec, err := cronsched.Parse(c.Expression, c.Timezone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, _ := spec.Latest(c.AnchorAt, genesis, back)
 		ticks := []time.Time{want.At}
-		for o, _ := e.spec.EveryNext(e.anchor, back); o.At.Before(ended); o, _ = e.spec.EveryNext(e.anchor, o.At) {
+		for o, _ := spec.EveryNext(c.AnchorAt, back); o.At.Before(ended); o, _ = spec.EveryNext(c.AnchorAt, o.At) {
 			ticks = append(ticks, o.At)
 		}
 		var got []time.Time
@@ -146,44 +149,4 @@ func TestRunWaitsAcrossARestart(t *testing.T) {
 	w.later(2 * time.Second)
 	w.is("the second", runs[1].JobID, job.Available)
 	w.is("the third", runs[2].JobID, job.Pending)
-}
-
-// Who has tried a herd before its time, and had to leave it, waits for the time.
-func TestNobodySpinsBeforeAHerd(t *testing.T) {
-	t.Parallel()
-	w, _ := fickleWorld(t, Options{})
-	for i := range worth + 1 {
-		w.cron(fmt.Sprintf("c%03d", i), "* * * * *", job.OverlapAllow)
-	}
-	at := genesis.Add(time.Minute)
-	now := at.Add(-30 * time.Millisecond)
-	if got := w.crons.coming(now); !got.Equal(at) {
-		t.Fatalf("the herd that comes is that of %s, want %s", got, at)
-	}
-	if next := w.crons.soonest(now); next.Before(now) {
-		t.Errorf("at %s it looks again at %s, which is past: the herd comes at %s", now, next, at)
-	}
-}
-
-// Jobs may end while the schedules are read for the first time. The race
-// detector tells when they may not.
-func TestJobsEndWhileSchedulesAreRead(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, Retention{})
-	for range 20 {
-		s := New(w.store, Options{Now: w.time, Ticks: &flakyTicks{made: map[string]job.ID{}}})
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			for ctx.Err() == nil {
-				s.crons.end("of a job that is nobody's") // as announce does
-			}
-		}()
-		if err := s.withCrons(t.Context(), func() error { return nil }); err != nil {
-			t.Error(err)
-		}
-		stop()
-		<-ended
-	}
 }

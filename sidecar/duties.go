@@ -35,9 +35,6 @@ func (s *Sidecar) duties() []duty {
 	}
 }
 
-// ticking is the duty of the loop that fires schedules.
-func (s *Sidecar) ticking() []duty { return []duty{{"cron", s.fire}} }
-
 // dutyOf is the duty that looks after jobs in a state that is not final, else -1.
 func dutyOf(st job.State) int {
 	switch st {
@@ -83,21 +80,13 @@ func (s *Sidecar) planned(now time.Time) time.Time {
 	return sooner(at, s.clock.soonest())
 }
 
-// awaited is when the loop of the schedules looks again. Who is asleep needs no look.
-func (s *Sidecar) awaited(now time.Time) time.Time {
-	if s.crons.none() {
-		return s.ticker.soonest()
-	}
-	return sooner(s.ticker.soonest(), now.Add(longest))
-}
-
 // Run does the duties until ctx ends and the last has stopped. It returns nil
 // then. Schedules have a loop of their own: they are late for nobody.
 func (s *Sidecar) Run(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.repeat(ctx, &s.ticker, s.ticking(), s.rewound, s.awaited)
+		s.crons.Run(ctx)
 	}()
 	s.attend(ctx)
 	<-done
@@ -133,7 +122,7 @@ func (s *Sidecar) attend(ctx context.Context) {
 			working = done
 			go func() {
 				defer close(done)
-				s.round(ctx, &s.clock, s.duties())
+				s.round(ctx)
 			}()
 		}
 		if meant = s.planned(now); working != nil {
@@ -143,42 +132,11 @@ func (s *Sidecar) attend(ctx context.Context) {
 	}
 }
 
-// repeat does duties whenever one is due, until ctx ends. look is called before,
-// with the time for which it was planned: the clock may have been set.
-func (s *Sidecar) repeat(ctx context.Context, c *clock, duties []duty, look func(now, meant time.Time), planned func(now time.Time) time.Time) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for meant := s.now(); ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-c.poke:
-		case <-timer.C:
-		}
-		look(s.now(), sooner(meant, c.soonest()))
-		s.round(ctx, c, duties)
-		now := s.now()
-		meant = planned(now)
-		timer.Reset(max(0, meant.Sub(now)))
-	}
-}
-
-// rewound notices that the clock was set back, which may change what schedules wait for.
-func (s *Sidecar) rewound(now, _ time.Time) {
-	if back := s.ticked.Sub(now); back > 0 {
-		if s.crons.rewound(now) {
-			s.log.Warn("the clock was set back; schedules do not fire again for what they have fired for", "back", back)
-		}
-		s.ticker.wake(0, now) // what was planned was planned by another time
-	}
-	s.ticked = now
-}
-
 // round does every duty whose time has come, once.
-func (s *Sidecar) round(ctx context.Context, c *clock, duties []duty) {
-	for i, d := range duties {
+func (s *Sidecar) round(ctx context.Context) {
+	for i, d := range s.duties() {
 		now := s.now()
-		if ctx.Err() != nil || !c.take(i, now, now.Add(idle)) {
+		if ctx.Err() != nil || !s.clock.take(i, now, now.Add(idle)) {
 			continue
 		}
 		next, err := d.do(ctx, now)
@@ -187,7 +145,7 @@ func (s *Sidecar) round(ctx context.Context, c *clock, duties []duty) {
 			next = now.Add(pause)
 		}
 		if !next.IsZero() {
-			c.plan(i, later(next, now)) // what is left over is due now, and was not forgotten
+			s.clock.plan(i, later(next, now)) // what is left over is due now, and was not forgotten
 		}
 	}
 }

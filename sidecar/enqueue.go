@@ -94,8 +94,9 @@ func (s *Sidecar) enqueue(ctx context.Context, es []job.Checked, exists known) (
 	}
 	now := s.now()
 	receipts := make([]job.Receipt, len(es))
-	var stored []change
+	var last *turn
 	err = s.update(ctx, func(t *turn) error {
+		last = t
 		for i := 0; i < len(es); {
 			js, err := jobsOf(es[i:], now)
 			if err != nil {
@@ -113,13 +114,12 @@ func (s *Sidecar) enqueue(ctx context.Context, es []job.Checked, exists known) (
 			}
 			i++
 		}
-		stored = t.changes
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.answer(receipts, stored)
+	s.answer(receipts, last.changes)
 	for i := range es {
 		receipts[i].Warnings = es[i].Warnings()
 		receipts[i].Altered = altered != nil && altered[i]

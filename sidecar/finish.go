@@ -81,6 +81,9 @@ func (s *Sidecar) Beat(ctx context.Context, b job.Beat) (job.BeatReply, error) {
 	}
 	asked.answer(s.now(), promised)
 	s.met(w, version, now)
+	if b.Visibility > 0 && len(reply.Extended) > 0 {
+		s.clock.wake(dutyRescue, now.Add(b.Visibility)) // it may be shorter than before
+	}
 	return reply, nil
 }
 

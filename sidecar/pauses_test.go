@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -140,7 +138,7 @@ func (x *standing) step() (looked bool) {
 		if looked {
 			x.judged = at
 		}
-		x.round(x.t.Context(), &x.clock, x.duties())
+		x.round(x.t.Context())
 		x.meant = x.planned(at)
 		return looked
 	}
@@ -168,15 +166,8 @@ func (x *standing) judge(w *beater) {
 // Whatever pauses there are, who lives keeps his job, and who is dead loses it as
 // soon as nothing that he might have said can still be unheard.
 func TestPausesRobNobodyAndSpareNobodyLong(t *testing.T) {
-	chooseSequences(t) // so it is not parallel
-	dir, n := t.TempDir(), 0
-	rapid.Check(t, func(r *rapid.T) {
-		n++
-		store, err := sqlitestore.Open(context.Background(), filepath.Join(dir, fmt.Sprint(n, ".db")), sqlitestore.Options{})
-		if err != nil {
-			r.Fatal(err)
-		}
-		defer store.Close()
+	chooseSequences(t, 100, 4)
+	playSequences(t, func(t *testing.T, r *rapid.T, store *sqlitestore.Store) {
 		x := &standing{world: &world{t: t, now: genesis, store: store}, r: r}
 		x.Sidecar = New(store, Options{Now: x.time, Silence: rapid.SampledFrom([]time.Duration{3 * time.Second, 6 * time.Second}).Draw(r, "silence"), Rand: func() float64 { return 0.5 }})
 		x.settle()
@@ -207,7 +198,7 @@ func TestAStreamOfPausesSparesNobodyForEver(t *testing.T) {
 		now := w.time().Add(time.Second) // of which it ran for 50 ms
 		w.set(now)
 		w.listen(now, now.Add(-950*tick))
-		w.round(t.Context(), &w.clock, w.duties())
+		w.round(t.Context())
 		meant = now
 		if w.read(dead.ID).State == job.Available {
 			if n < 2 || n > 30 {
@@ -373,7 +364,7 @@ func TestBeatsThatCouldNotBeStored(t *testing.T) {
 		turn := func() {
 			w.set(w.time().Add(500 * tick))
 			w.listen(w.time(), w.time())
-			w.round(t.Context(), &w.clock, w.duties())
+			w.round(t.Context())
 		}
 		beat := func() error {
 			_, err := w.Beat(t.Context(), job.Beat{Worker: job.WorkerInfo{ID: "live"}, Jobs: []job.Claim{{ID: held.ID, Token: held.Lease.Token}}})
@@ -414,7 +405,7 @@ func TestBeatsThatAreBrokenOffSpareNobodyForEver(t *testing.T) {
 		w.pauses.missed(w.time())
 		w.set(w.time().Add(500 * tick))
 		w.listen(w.time(), w.time())
-		w.round(t.Context(), &w.clock, w.duties())
+		w.round(t.Context())
 	}
 	w.is("half a minute later", dead.ID, job.Available)
 }

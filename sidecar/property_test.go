@@ -31,24 +31,25 @@ type machine struct {
 	tokens []string // all that were ever given out
 }
 
-// parts is how many sequences are played at the same time. rapid plays 100 in
-// each, or so many that they are OUTRIDER_SEQUENCES together.
+// parts is how many sequences are played at the same time.
 const parts = 4
 
-func chooseSequences(t *testing.T) {
+// chooseSequences sets how many are played together, fewer with the race detector:
+// OUTRIDER_SEQUENCES is asked first. A test that calls it must not be parallel
+// before: the others that use rapid wait until the flag is as it was.
+func chooseSequences(t *testing.T, standard, ifRaced int) {
 	t.Helper()
-	asked := os.Getenv("OUTRIDER_SEQUENCES")
-	if asked == "" && raced {
-		asked = "15"
+	n := standard
+	if raced {
+		n = ifRaced
 	}
-	if asked == "" {
-		return
+	if asked := os.Getenv("OUTRIDER_SEQUENCES"); asked != "" {
+		var err error
+		if n, err = strconv.Atoi(asked); err != nil || n < 1 {
+			t.Fatalf("OUTRIDER_SEQUENCES is %q, want a number", asked)
+		}
 	}
-	n, err := strconv.Atoi(asked)
-	if err != nil || n < 1 {
-		t.Fatalf("OUTRIDER_SEQUENCES is %q, want a number", asked)
-	}
-	checks := flag.Lookup("rapid.checks") // the other tests that use rapid are not parallel
+	checks := flag.Lookup("rapid.checks")
 	before := checks.Value.String()
 	if err := checks.Value.Set(strconv.Itoa((n + parts - 1) / parts)); err != nil {
 		t.Fatal(err)
@@ -56,11 +57,9 @@ func chooseSequences(t *testing.T) {
 	t.Cleanup(func() { _ = checks.Value.Set(before) }) // which it was
 }
 
-// Any sequence of verbs and of time leads where the documents say. One that
-// does not is printed, as short as rapid can make it, with the flag that plays it again.
-func TestSidecarFollowsTheModel(t *testing.T) {
-	chooseSequences(t)
-	t.Parallel()
+// playSequences plays the sequences, each with a store of its own.
+func playSequences(t *testing.T, play func(t *testing.T, r *rapid.T, store *sqlitestore.Store)) {
+	t.Helper()
 	dir := t.TempDir()
 	var serial atomic.Int64
 	for part := range parts {
@@ -72,18 +71,28 @@ func TestSidecarFollowsTheModel(t *testing.T) {
 					r.Fatal(err)
 				}
 				defer store.Close()
-				x := &machine{now: genesis, disk: store}
-				x.restart(r)
-				r.Repeat(map[string]func(*rapid.T){
-					"": x.check, "push": x.push, "fetch": x.fetch, "ack": x.ack, "fail": x.failJob, "requeue": x.requeue,
-					"beat": x.beat, "cancel": x.cancel, "activate": x.activate, "revive": x.revive, "retry": x.retry, "delete": x.remove,
-					"time": x.pass, "fetch again": x.fetch, "more time": x.pass,
-					"restart": x.restart,
-				})
-				storetest.Audit(r, store)
+				play(t, r, store)
 			})
 		})
 	}
+}
+
+// Any sequence of verbs and of time leads where the documents say. One that
+// does not is printed, as short as rapid can make it, with the flag that plays it again.
+func TestSidecarFollowsTheModel(t *testing.T) {
+	chooseSequences(t, 400, 15)
+	t.Parallel()
+	playSequences(t, func(_ *testing.T, r *rapid.T, store *sqlitestore.Store) {
+		x := &machine{now: genesis, disk: store}
+		x.restart(r)
+		r.Repeat(map[string]func(*rapid.T){
+			"": x.check, "push": x.push, "fetch": x.fetch, "ack": x.ack, "fail": x.failJob, "requeue": x.requeue,
+			"beat": x.beat, "cancel": x.cancel, "activate": x.activate, "revive": x.revive, "retry": x.retry, "delete": x.remove,
+			"time": x.pass, "fetch again": x.fetch, "more time": x.pass,
+			"restart": x.restart,
+		})
+		storetest.Audit(r, store)
+	})
 }
 
 // restart begins a new life of the server, perhaps with another limit for jobs

@@ -20,7 +20,11 @@ type turn struct {
 type change struct {
 	job  *job.Job  // as it is now
 	from job.State // before; None for a new job
+	next job.ID    // of one that has ended: whom those wait for now that waited for it
 }
+
+// ends reports whether the job has ended.
+func (c change) ends() bool { return c.job.State.Terminal() && !c.from.Terminal() }
 
 // update runs fn in one transaction, and tells of what it has saved once that is on
 // disk. It is the only way to write to the store. fn may run more than once.
@@ -28,7 +32,10 @@ func (s *Sidecar) update(ctx context.Context, fn func(*turn) error) error {
 	t := &turn{}
 	err := s.store.Update(ctx, func(tx job.Tx) error {
 		t.WorkTx, t.jobs, t.changes = tx, tx, t.room[:0]
-		return fn(t)
+		if err := fn(t); err != nil {
+			return err
+		}
+		return t.release()
 	})
 	if err == nil {
 		s.committed(t.changes)
@@ -37,47 +44,82 @@ func (s *Sidecar) update(ctx context.Context, fn func(*turn) error) error {
 }
 
 // save stores what has become of a job.
-func (t *turn) save(j *job.Job) error {
-	from := j.Was()
-	if err := t.jobs.UpdateJob(j); err != nil {
-		return err
-	}
-	return t.saved(j, from)
-}
+func (t *turn) save(j *job.Job) error { return t.put(j, t.jobs.UpdateJob) }
 
 // rewrite is save for a job whose args or meta have changed, too.
-func (t *turn) rewrite(j *job.Job) error {
-	from := j.Was()
-	if err := t.jobs.RewriteJob(j); err != nil {
-		return err
+func (t *turn) rewrite(j *job.Job) error { return t.put(j, t.jobs.RewriteJob) }
+
+func (t *turn) put(j *job.Job, write func(*job.Job) error) error {
+	c := change{job: j, from: j.Was()}
+	if c.ends() {
+		c.next = j.Leave()
 	}
-	return t.saved(j, from)
+	err := write(j)
+	if err == nil {
+		t.changes = append(t.changes, c)
+	}
+	return err
+}
+
+// release lets those go that waited for a job which this transaction has ended. It
+// comes last: of who waits there is no older copy then that is still to be saved.
+func (t *turn) release() error {
+	for i := 0; i < len(t.changes); i++ {
+		c := t.changes[i]
+		if !c.ends() {
+			continue
+		}
+		waiting, err := t.Waiting(c.job.ID)
+		if err != nil {
+			return err
+		}
+		for _, w := range waiting {
+			if err := w.Follow(t.alive(c.next), c.job.FinishedAt); err != nil {
+				return err
+			}
+			if err := t.rewrite(w); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// alive is the first of id and those that it waited for which has not ended.
+func (t *turn) alive(id job.ID) job.ID {
+	for i := 0; i < len(t.changes); i++ {
+		if c := t.changes[i]; id != "" && c.job.ID == id && c.ends() {
+			id, i = c.next, -1
+		}
+	}
+	return id
 }
 
 // insert stores a new job.
 func (t *turn) insert(j *job.Job) error {
-	if err := t.jobs.InsertJob(j); err != nil {
-		return err
+	err := t.jobs.InsertJob(j)
+	if err == nil {
+		t.changes = append(t.changes, change{job: j})
 	}
-	return t.saved(j, job.None)
+	return err
 }
 
 // insertFirst stores a new job if no other has its id or its unique key, and
 // reports whether it did; see [job.JobWriter].
 func (t *turn) insertFirst(j *job.Job) (bool, error) {
 	stored, err := t.jobs.InsertFirst(j)
-	if err != nil || !stored {
-		return false, err
+	if stored {
+		t.changes = append(t.changes, change{job: j})
 	}
-	return true, t.saved(j, job.None)
+	return stored, err
 }
 
 // insertAll stores those of many new jobs whose ids are free, and says which.
 func (t *turn) insertAll(js []*job.Job) (stored []bool, err error) {
 	stored, err = t.jobs.InsertJobs(js)
-	for i := 0; err == nil && i < len(js); i++ {
+	for i := range stored {
 		if stored[i] {
-			err = t.saved(js[i], job.None)
+			t.changes = append(t.changes, change{job: js[i]})
 		}
 	}
 	return stored, err
@@ -85,12 +127,6 @@ func (t *turn) insertAll(js []*job.Job) (stored []bool, err error) {
 
 // remove deletes a job for good. Nobody waits for that.
 func (t *turn) remove(id job.ID) error { return t.jobs.DeleteJob(id) }
-
-// saved notes a change that is stored.
-func (t *turn) saved(j *job.Job, from job.State) error {
-	t.changes = append(t.changes, change{j, from})
-	return nil
-}
 
 // committed is told of the changes of each transaction once they are on disk, and
 // never before: whoever must hear of them is called from here.
@@ -136,13 +172,10 @@ func (s *Sidecar) planFor(changes []change) {
 		j := c.job
 		if j.State.Terminal() {
 			s.answers.forget(j.ID)
-			if s.crons.end(j.ID) {
-				s.ticker.wake(0, now)
-			}
 			if at, soon := s.o.Retention.pruneAt(j); soon {
 				s.clock.wake(dutyPrune, later(at, now))
 			}
-		} else if !j.DueAt.IsZero() {
+		} else if !j.DueAt.IsZero() && c.from != j.State { // who puts off what it finds, or brings it forward, plans that itself
 			s.clock.wake(dutyOf(j.State), later(j.DueAt, now)) // what is due already was not slept through
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/outrider-jobs/outrider/job"
+	"github.com/outrider-jobs/outrider/sidecar/schedule"
 )
 
 // Options sets a sidecar up. The zero value works.
@@ -67,10 +68,8 @@ type Sidecar struct {
 	silent []silent  // workers that have been found so and not been dealt with; Run's alone
 	bereft time.Time // when one of them must be looked at again; Run's alone
 
-	crons     timetable
-	cronVerbs sync.Mutex // held while a schedule is changed, or its tick stored
-	ticker    clock      // of the loop that fires schedules
-	ticked    time.Time  // when that loop last looked at the clock; its goroutine's alone
+	crons       *schedule.Schedules
+	cronService // of crons
 }
 
 var _ job.Service = (*Sidecar)(nil)
@@ -108,9 +107,9 @@ func New(store job.Store, o Options) *Sidecar {
 	s := &Sidecar{store: store, o: o, log: o.Log, quiet: make(chan struct{})}
 	s.started = s.now()
 	s.pauses.most = s.o.Silence / 3
-	s.ticked = s.started
 	s.clock.init(len(s.duties()))
-	s.ticker.init(len(s.ticking()))
+	s.crons = s.schedules()
+	s.cronService = s.crons
 	return s
 }
 
@@ -146,9 +145,9 @@ func (s *Sidecar) Recover(ctx context.Context) {
 	if err := s.loadRoster(ctx); err != nil {
 		s.log.Warn("the workers that are known could not be read yet, which is tried again when they are needed", "error", err)
 	}
-	s.round(ctx, &s.clock, s.duties())
+	s.round(ctx)
 	if s.o.Ticks == nil { // which may wait for a database
-		s.round(ctx, &s.ticker, s.ticking())
+		s.crons.Fire(ctx)
 	}
 }
 

@@ -5,10 +5,9 @@ import "time"
 // ration is the share of one transaction in work that may be long: whoever wants
 // to write waits for no more than that. What is left over is done in the next one.
 //
-// Long transactions that stay whole: a PUSH of a batch, of at most 10,000 jobs
-// (contract §3.2); a PUSH whose policy replaces what it meets, and with it as
-// many twins as other policies have let stand side by side; and a herd of
-// schedules before its time, which gives way as soon as anybody waits.
+// Long transactions that stay whole, as the contract has it: a PUSH of a batch, of
+// at most 10,000 jobs, and a PUSH whose policy replaces what it meets, and with it
+// as many twins as other policies have let stand side by side.
 type ration struct {
 	began time.Time
 	steps int

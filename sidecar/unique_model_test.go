@@ -8,10 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -235,35 +233,23 @@ func serialID(n int) job.ID { return job.ID(fmt.Sprintf("0197f6a0-0000-7000-8000
 // Whatever was pushed with whatever keys, and whatever became of it: each new
 // job is decided as a look at all jobs decides it.
 func TestKeysFollowTheModel(t *testing.T) {
-	chooseSequences(t) // without Parallel here: the others that use rapid wait until the flag is as it was
-	dir := t.TempDir()
-	var serial atomic.Int64
-	for part := range parts {
-		t.Run(fmt.Sprint("part ", part), func(t *testing.T) {
-			t.Parallel()
-			rapid.Check(t, func(r *rapid.T) {
-				store, err := sqlitestore.Open(context.Background(), filepath.Join(dir, fmt.Sprint(serial.Add(1), ".db")), sqlitestore.Options{})
-				if err != nil {
-					r.Fatal(err)
-				}
-				defer store.Close()
-				x := &uniqueMachine{machine: machine{now: genesis, bound: job.DefaultReleases}}
-				x.keep = rapid.SampledFrom([]Retention{{}, {}, {Completed: 2 * time.Second, Cancelled: time.Second, Discarded: 3 * time.Second, Dead: 4 * time.Second},
-					{Completed: -1, Cancelled: -1, Discarded: -1, Dead: -1}, {Completed: 20 * time.Second, Cancelled: -1, Discarded: time.Second, Dead: 2 * day}}).Draw(r, "retention")
-				x.dims = rapid.SampledFrom(dimLists).Draw(r, "most dims")
-				x.Sidecar = New(store, Options{Now: func() time.Time { return x.now }, Rand: func() float64 { return 0.5 }, Retention: x.keep,
-					NewID: func() job.ID { x.serial++; return serialID(x.serial) }})
-				x.keep, x.m.standard = x.o.Retention, x.o.Timeout // with the defaults
-				r.Repeat(map[string]func(*rapid.T){
-					"": x.check, "push": x.push, "push one more": x.push, "push another": x.push, "send again": x.sendAgain, "explain": x.explain,
-					"fetch": x.fetch, "ack": x.ack, "fail": x.failJob, "requeue": x.requeue, "beat": x.beat, "cancel": x.cancel, "activate": x.activate,
-					"revive": x.revive, "retry": x.retry, "delete": x.remove, "release key": x.releaseKey, "release dedup": x.releaseDedup,
-					"time": x.pass, "fetch again": x.fetch, "more time": x.pass,
-				})
-				storetest.Audit(r, store)
-			})
+	chooseSequences(t, 400, 15)
+	playSequences(t, func(_ *testing.T, r *rapid.T, store *sqlitestore.Store) {
+		x := &uniqueMachine{machine: machine{now: genesis, bound: job.DefaultReleases}}
+		x.keep = rapid.SampledFrom([]Retention{{}, {}, {Completed: 2 * time.Second, Cancelled: time.Second, Discarded: 3 * time.Second, Dead: 4 * time.Second},
+			{Completed: -1, Cancelled: -1, Discarded: -1, Dead: -1}, {Completed: 20 * time.Second, Cancelled: -1, Discarded: time.Second, Dead: 2 * day}}).Draw(r, "retention")
+		x.dims = rapid.SampledFrom(dimLists).Draw(r, "most dims")
+		x.Sidecar = New(store, Options{Now: func() time.Time { return x.now }, Rand: func() float64 { return 0.5 }, Retention: x.keep,
+			NewID: func() job.ID { x.serial++; return serialID(x.serial) }})
+		x.keep, x.m.standard = x.o.Retention, x.o.Timeout // with the defaults
+		r.Repeat(map[string]func(*rapid.T){
+			"": x.check, "push": x.push, "push one more": x.push, "push another": x.push, "send again": x.sendAgain, "explain": x.explain,
+			"fetch": x.fetch, "ack": x.ack, "fail": x.failJob, "requeue": x.requeue, "beat": x.beat, "cancel": x.cancel, "activate": x.activate,
+			"revive": x.revive, "retry": x.retry, "delete": x.remove, "release key": x.releaseKey, "release dedup": x.releaseDedup,
+			"time": x.pass, "fetch again": x.fetch, "more time": x.pass,
 		})
-	}
+		storetest.Audit(r, store)
+	})
 }
 
 var (
@@ -652,16 +638,7 @@ func (x *uniqueMachine) forgetEnds() {
 
 func (x *uniqueMachine) pass(r *rapid.T) {
 	target := x.now.Add(rapid.SampledFrom([]time.Duration{tick, 999 * tick, time.Second, time.Second, 3 * time.Second, 10 * time.Second, 70 * time.Second, 31 * day}).Draw(r, "time"))
-	for x.now.Before(target) {
-		step := target
-		for _, j := range x.m.jobs {
-			if at := x.m.due(j); !at.IsZero() && at.Before(step) {
-				step = at
-			}
-		}
-		x.now = step
-		x.check(r)
-	}
+	x.passUntil(target, func() { x.check(r) })
 }
 
 func (x *uniqueMachine) check(r *rapid.T) {

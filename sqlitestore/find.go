@@ -138,6 +138,18 @@ func (t *tx) NextDue(s job.State) (at time.Time, err error) {
 // past is an instant that is over by every clock.
 var past = time.UnixMilli(1).UTC()
 
+const waitingIDs = `SELECT id, 0, 0 FROM jobs WHERE after_id = ?`
+
+// Waiting reads the jobs that wait for another. Every job that ends is asked about,
+// and mostly none waits at all.
+func (t *tx) Waiting(id job.ID) ([]*job.Job, error) {
+	if t.w.waiting+t.group.waiting+t.call.waiting == 0 {
+		return nil, nil
+	}
+	jobs, _, _, err := t.read(afterIndex, t.w.st.waiting, math.MaxInt32, func(j *job.Job, _ entry) bool { return j.After == id }, string(id))
+	return jobs, t.fail("read what waits for a job", err)
+}
+
 // oldestDead orders the dead letters that a filter lets through.
 const oldestDead = " ORDER BY finished_at, id LIMIT ?"
 

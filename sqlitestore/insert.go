@@ -9,7 +9,7 @@ import (
 )
 
 const insertJob = `INSERT INTO jobs (` + jobColumns + `)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING`
 
 // insertPlain is insertJob for a job that has just entered its queue and asks for
@@ -39,7 +39,7 @@ var insertTogether = func() string {
 const unmet = `iif(EXISTS (SELECT 1 FROM jobs WHERE fingerprint = ? AND holds = 0), NULL, ?)`
 
 const insertFirst = `INSERT OR IGNORE INTO jobs (` + jobColumns + `)
-VALUES (` + unmet + `, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+VALUES (` + unmet + `, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 // insertFirstPlain is to insertFirst what insertPlain is to insertJob.
 const insertFirstPlain = `INSERT OR IGNORE INTO jobs (id, type, queue, args, meta, priority, max_attempts, extra, created_at, state, attempt, releases, seq, enqueued_at, dead, told, uniq, fingerprint, holds)
@@ -49,7 +49,7 @@ VALUES (` + unmet + `, ?, ?, ?, ?, ?, ?, ?, ?, 'available', 0, 0, ?, ?, 0, ?, ?,
 func plain(j *job.Job) bool {
 	return j.State == job.Available && j.Attempt == 0 && j.Releases == 0 && j.DueAt.IsZero() &&
 		j.ScheduledAt.IsZero() && j.ExpiresAt.IsZero() && j.Timeout == 0 && j.Visibility == 0 &&
-		j.Retry == nil && j.Deduplication == nil && j.CustomID == "" && j.Keep.IsZero() && j.RetryDelay == 0 && j.Lost == nil &&
+		j.Retry == nil && j.Deduplication == nil && j.CustomID == "" && j.After == "" && j.Keep.IsZero() && j.RetryDelay == 0 && j.Lost == nil &&
 		j.Result == nil && j.Errors == nil && j.Error == nil && !j.Dead &&
 		j.StartedAt.IsZero() && j.ActivatedAt.IsZero() && j.FinishedAt.IsZero() && j.NextRetryAt.IsZero() && j.RewrittenAt.IsZero()
 }
@@ -185,7 +185,7 @@ func (t *tx) inserted(j *job.Job) error {
 }
 
 func allArgs(args []driver.Value, j *job.Job) []driver.Value {
-	return keyArgs(statusArgs(envelopeArgs(args, j), j), j)
+	return append(keyArgs(statusArgs(envelopeArgs(args, j), j), j), text(j.After))
 }
 
 func plainArgs(args []driver.Value, j *job.Job) []driver.Value {

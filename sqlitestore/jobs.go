@@ -19,7 +19,7 @@ const (
 	envelopeColumns = `id, type, queue, args, meta, priority, scheduled_at, expires_at, timeout_ms, visibility_ms, retry, max_attempts, uniq, dedup, custom_id, extra, created_at`
 	statusColumns   = `state, attempt, releases, seq, due_at, enqueued_at, started_at, activated_at, finished_at, next_retry_at, retry_delay, lease_token, lease_worker, lease_ms, lease_until, lost, dead, result, error, errors, told`
 	keyColumns      = `fingerprint, holds, dedup_key, dedup_until, keep_until, rewritten_at`
-	jobColumns      = envelopeColumns + `, ` + statusColumns + `, ` + keyColumns
+	jobColumns      = envelopeColumns + `, ` + statusColumns + `, ` + keyColumns + `, after_id`
 )
 
 // updateJob names the state it expects: the row of another transition is never overwritten.
@@ -42,6 +42,9 @@ const updateKeyed = `UPDATE jobs SET
   lease_until = ?, lost = ?, dead = ?, result = ?, error = ?, errors = ?, told = ?,
   fingerprint = ?, holds = ?, dedup_key = ?, dedup_until = ?, keep_until = ?, rewritten_at = ?
 WHERE id = ? AND state = ?`
+
+// moveJob saves which job another waits for: few ever wait, so updateJob leaves it alone.
+const moveJob = `UPDATE jobs SET after_id = ? WHERE id = ?`
 
 const rewriteJob = `UPDATE jobs SET args = ?, meta = ? WHERE id = ?`
 
@@ -217,7 +220,7 @@ func jobFrom[V any](values []V) (*job.Job, error) {
 			j.DedupUntil = time.UnixMilli(until).UTC()
 		}
 	}
-	j.Keep, j.RewrittenAt = r.time(), r.time()
+	j.Keep, j.RewrittenAt, j.After = r.time(), r.time(), job.ID(r.str())
 	if r.bad || !whole(j) {
 		return nil, unreadable("job %s", j.ID)
 	}
@@ -295,6 +298,11 @@ func (t *tx) UpdateJob(j *job.Job) error {
 	if n != 1 {
 		return job.Errorf(job.Internal, "job %s was not %s any more", j.ID, was.State)
 	}
+	if j.After != was.After {
+		if _, err := t.do(t.w.st.move, text(j.After), string(j.ID)); err != nil {
+			return t.fail("update job", err)
+		}
+	}
 	t.count(was, -1)
 	t.count(j, 1)
 	t.call.jobs[j.ID] = j.Clone()
@@ -329,6 +337,9 @@ func (t *tx) DeleteJob(id job.ID) error {
 func (t *tx) count(j *job.Job, n int64) {
 	at := j.CreatedAt.UnixMilli()
 	t.call.counts = append(t.call.counts, count{j.Queue, j.State, n, at})
+	if j.After != "" {
+		t.call.waiting += n
+	}
 	if j.Dead {
 		t.call.counts = append(t.call.counts, count{j.Queue, deadCount, n, at})
 	}

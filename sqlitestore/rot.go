@@ -45,7 +45,7 @@ func rottenEntry(index string, id job.ID) *rotten {
 }
 
 // jobIndexes are the indexes of jobs, as schema.sql names them.
-var jobIndexes = []string{claimIndex, dueIndex, deadIndex, heldIndex, pastIndex, dedupIndex, customIndex}
+var jobIndexes = []string{claimIndex, dueIndex, deadIndex, heldIndex, pastIndex, dedupIndex, customIndex, afterIndex}
 
 const (
 	claimIndex  = "jobs_claim"
@@ -55,6 +55,7 @@ const (
 	pastIndex   = "jobs_past"
 	dedupIndex  = "jobs_dedup"
 	customIndex = "jobs_custom"
+	afterIndex  = "jobs_after"
 )
 
 // suspects are the indexes that were found rotten. Readers find some of them, too,

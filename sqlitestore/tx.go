@@ -21,7 +21,6 @@ type tx struct {
 	group  changes // of the calls that succeeded
 	failed error   // of the call that is running: a statement failed, whatever fn says
 	wrote  bool    // the call that is running has changed rows
-	calls  int     // in the group
 
 	args  []driver.Value // of the statement that is running
 	lines bytes.Buffer   // of one row of events
@@ -29,10 +28,11 @@ type tx struct {
 }
 
 type changes struct {
-	counts []count
-	events []note
-	stored int                 // events that are written already; those in events come behind them
-	jobs   map[job.ID]*job.Job // read or written by the call, as they are now; nil is deleted
+	counts  []count
+	events  []note
+	waiting int64               // jobs with an After, more than before
+	stored  int                 // events that are written already; those in events come behind them
+	jobs    map[job.ID]*job.Job // read or written by the call, as they are now; nil is deleted
 }
 
 // note is an event that is not written yet. Its Seq is known already: the events
@@ -99,9 +99,6 @@ func (t *tx) note(j *job.Job, last int64) (int64, error) {
 	return last, nil
 }
 
-// Alone reports whether no other call is in the group, or waits for the next.
-func (t *tx) Alone() bool { return t.calls == 1 && len(t.w.calls) == 0 }
-
 // Tell stores an event that is no job's.
 func (t *tx) Tell(e job.Event) error {
 	e.Seq = t.nextSeq()
@@ -123,7 +120,7 @@ const deadCount job.State = "dead"
 func (t *tx) reset() {
 	t.drop()
 	clear(t.group.events) // what they point to may go
-	t.group.counts, t.group.events, t.group.stored = t.group.counts[:0], t.group.events[:0], 0
+	t.group.counts, t.group.events, t.group.stored, t.group.waiting = t.group.counts[:0], t.group.events[:0], 0, 0
 	t.gone = 0
 }
 
@@ -132,6 +129,7 @@ func (t *tx) keep() {
 	t.group.counts = append(t.group.counts, t.call.counts...)
 	t.group.events = append(t.group.events, t.call.events...)
 	t.group.stored += t.call.stored
+	t.group.waiting += t.call.waiting
 	for id, j := range t.call.jobs {
 		if j == nil {
 			t.gone++
@@ -147,7 +145,7 @@ func (t *tx) keep() {
 
 // drop forgets what the call has changed.
 func (t *tx) drop() {
-	t.call.counts, t.call.events, t.call.stored = t.call.counts[:0], t.call.events[:0], 0
+	t.call.counts, t.call.events, t.call.stored, t.call.waiting = t.call.counts[:0], t.call.events[:0], 0, 0
 	if len(t.call.jobs) > fewJobs {
 		t.call.jobs = map[job.ID]*job.Job{}
 	} else {
@@ -195,6 +193,7 @@ const putEvents = `INSERT INTO events (first, at, lines) VALUES (?, ?, ?)`
 
 // flush writes the counters and the events of the group.
 func (t *tx) flush() error {
+	t.w.waiting += t.group.waiting
 	touched := map[string]*queueRow{}
 	for _, c := range t.group.counts {
 		q := t.w.queues[c.queue]

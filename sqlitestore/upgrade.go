@@ -52,12 +52,21 @@ CREATE TABLE crons (
 PRAGMA user_version = 2;
 ` + giveIdentity // it is no new store
 
-// upgrade brings a file from schema 1 to this one in one transaction: whatever
-// happens, the file has the one or the other.
-func upgrade(conn driver.Conn, path string) error {
+// toSchema3 is what schema 3 has and schema 2 has not: which job another waits
+// for. It stood in the meta of the jobs that wait, and they were due so late that
+// nothing but the start of a server found them.
+const toSchema3 = `
+ALTER TABLE jobs ADD COLUMN after_id TEXT;
+CREATE INDEX jobs_after ON jobs (after_id) WHERE after_id IS NOT NULL;
+PRAGMA user_version = 3;
+`
+
+// upgrade brings a file from an older schema to this one in one transaction:
+// whatever happens, the file has the one or the other.
+func upgrade(conn driver.Conn, path string, from int64) error {
 	err := script(conn, "BEGIN IMMEDIATE")
 	if err == nil {
-		if err = steps(conn); err == nil {
+		if err = steps(conn, from); err == nil {
 			err = script(conn, "COMMIT")
 		}
 		if err != nil {
@@ -65,17 +74,25 @@ func upgrade(conn driver.Conn, path string) error {
 		}
 	}
 	if err != nil {
-		return job.Errorf(job.Unavailable, "%s has schema %d and could not be brought to schema %d, so it was left as it was; free space on its disk if that is full, else keep a copy and use the outrider that wrote it: %w", path, oldest, version, err)
+		return job.Errorf(job.Unavailable, "%s has schema %d and could not be brought to schema %d, so it was left as it was; free space on its disk if that is full, else keep a copy and use the outrider that wrote it: %w", path, from, version, err)
 	}
 	return script(conn, "PRAGMA wal_checkpoint(TRUNCATE)") // as build does
 }
 
 // steps are the statements of an upgrade, inside its transaction.
-func steps(conn driver.Conn) error {
-	if err := script(conn, toSchema2); err != nil {
+func steps(conn driver.Conn, from int64) error {
+	if from < 2 {
+		if err := script(conn, toSchema2); err != nil {
+			return err
+		}
+		if err := keyAll(conn); err != nil {
+			return err
+		}
+	}
+	if err := script(conn, toSchema3); err != nil {
 		return err
 	}
-	return keyAll(conn)
+	return lineUp(conn)
 }
 
 // notKeyed reads jobs with a unique policy, the newest id first.

@@ -60,13 +60,19 @@ func strings1(t *testing.T, conn driver.Conn, query string) (out []string) {
 // ofAge1 makes a file of schema 1 with the jobs of a store in it.
 func ofAge1(t *testing.T, from *Store) (path string) {
 	t.Helper()
+	return ofAge(t, from, schema1, 1, "jobs", "queues", "workers", "events", "marks")
+}
+
+// ofAge makes a file of an older schema with some tables of a store in it.
+func ofAge(t *testing.T, from *Store, schema string, version int, tables ...string) (path string) {
+	t.Helper()
 	path = filepath.Join(t.TempDir(), "old.db")
 	conn := connected(t, path)
 	defer conn.Close()
 	run(t, conn, "PRAGMA auto_vacuum = INCREMENTAL; VACUUM")
-	run(t, conn, fmt.Sprintf("BEGIN; %s; PRAGMA application_id = %d; PRAGMA user_version = 1; COMMIT", schema1, applicationID))
+	run(t, conn, fmt.Sprintf("BEGIN; %s; PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT", schema, applicationID, version))
 	run(t, conn, "ATTACH '"+from.path+"' AS new")
-	for _, table := range []string{"jobs", "queues", "workers", "events", "marks"} {
+	for _, table := range tables {
 		columns := strings.Join(strings1(t, conn, "SELECT name FROM pragma_table_info('"+table+"', 'main')"), ", ")
 		run(t, conn, "INSERT INTO main."+table+" ("+columns+") SELECT "+columns+" FROM new."+table)
 	}
@@ -169,7 +175,7 @@ func TestUpgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer old.Close()
-	if got := told.String(); strings.Count(got, "the database was brought to the schema of this outrider") != 1 || !strings.Contains(got, "from=1 to=2") {
+	if got := told.String(); strings.Count(got, "the database was brought to the schema of this outrider") != 1 || !strings.Contains(got, "from=1 to=3") {
 		t.Errorf("told %q", got)
 	}
 	if got, want := shape(t, old.w.conn), shape(t, s.w.conn); !slices.Equal(got, want) || len(want) < 80 {
@@ -235,7 +241,7 @@ func TestUpgradeIsCutShort(t *testing.T) {
 	conn := connected(t, path)
 	defer conn.Close()
 	run(t, conn, "PRAGMA cache_size = 1; BEGIN IMMEDIATE") // what does not fit goes to the log early
-	if err := steps(conn); err != nil {
+	if err := steps(conn, 1); err != nil {
 		t.Fatal(err)
 	}
 	cut := filepath.Join(t.TempDir(), "cut.db")
@@ -276,7 +282,7 @@ func TestUpgradeFails(t *testing.T) {
 	before := shape(t, conn)
 	_ = conn.Close()
 	_, err := Open(t.Context(), path, Options{})
-	if job.KindOf(err) != job.Unavailable || !strings.Contains(err.Error(), "has schema 1 and could not be brought to schema 2, so it was left as it was; free space") {
+	if job.KindOf(err) != job.Unavailable || !strings.Contains(err.Error(), "has schema 1 and could not be brought to schema 3, so it was left as it was; free space") {
 		t.Errorf("got %v", err)
 	}
 	conn = connected(t, path)

@@ -44,18 +44,19 @@ type writer struct {
 	st    statements
 	log   *slog.Logger
 
-	queues map[string]*queueRow // as committed, plus the group that is running
-	seq    int64                // last place given in a queue
-	events int64                // last Seq given to an event
-	cache  cache
-	tx     *tx          // used again for every group
-	claim  *claim       // on the database
-	stood  time.Time    // when the claim was last looked at
-	place  place        // the files as they were opened
-	length atomic.Int64 // of the log after the last commit, in bytes
-	spoilt bool         // the pass that is running must be undone, and made again with care
-	torn   bool         // the pass that is running has met a rotten index: undo it, build that anew, and make it again
-	undone error        // why SQLite has rolled the running transaction back by itself
+	queues  map[string]*queueRow // as committed, plus the group that is running
+	seq     int64                // last place given in a queue
+	events  int64                // last Seq given to an event
+	waiting int64                // jobs with an After, as committed
+	cache   cache
+	tx      *tx          // used again for every group
+	claim   *claim       // on the database
+	stood   time.Time    // when the claim was last looked at
+	place   place        // the files as they were opened
+	length  atomic.Int64 // of the log after the last commit, in bytes
+	spoilt  bool         // the pass that is running must be undone, and made again with care
+	torn    bool         // the pass that is running has met a rotten index: undo it, build that anew, and make it again
+	undone  error        // why SQLite has rolled the running transaction back by itself
 
 	finish atomic.Bool           // the log is nearly in the file: move the rest, so that it begins anew
 	broken atomic.Pointer[fault] // why nothing can be written any more
@@ -138,7 +139,6 @@ func (w *writer) pass(calls []*call, careful bool) (n int, err error) {
 	w.wrote = false
 	tx := w.tx
 	tx.reset()
-	tx.calls = len(calls)
 	start := time.Now()
 	for _, c := range calls {
 		if n > 0 && time.Since(start) > maxTurn {
@@ -314,8 +314,8 @@ type statements struct {
 	begin, commit, rollback, savepoint, release, rollbackTo *stmt
 	insert, insertPlain, insertFirst, insertFirstPlain      *stmt
 	insertTogether, removeSeq                               *stmt
-	update, updateClaim, updateKeyed, rewrite, remove       *stmt
-	byID, available, due, nextDue                           *stmt
+	update, updateClaim, updateKeyed, rewrite, move, remove *stmt
+	byID, available, due, nextDue, waiting                  *stmt
 	heldKey, pastKey, dedupKey, customID                    *stmt
 	putQueue, putMark, putEvents                            *stmt
 	cronByName, stepCron                                    *stmt
@@ -330,10 +330,10 @@ func (w *writer) prepare() error {
 		{&w.st.savepoint, "SAVEPOINT one"}, {&w.st.release, "RELEASE one"}, {&w.st.rollbackTo, "ROLLBACK TO one"},
 		{&w.st.insert, insertJob}, {&w.st.insertPlain, insertPlain}, {&w.st.insertFirst, insertFirst}, {&w.st.insertFirstPlain, insertFirstPlain},
 		{&w.st.insertTogether, insertTogether}, {&w.st.removeSeq, deleteSeq},
-		{&w.st.update, updateJob}, {&w.st.updateClaim, updateClaim}, {&w.st.updateKeyed, updateKeyed}, {&w.st.rewrite, rewriteJob},
+		{&w.st.update, updateJob}, {&w.st.updateClaim, updateClaim}, {&w.st.updateKeyed, updateKeyed}, {&w.st.rewrite, rewriteJob}, {&w.st.move, moveJob},
 		{&w.st.remove, deleteJob}, {&w.st.byID, readJob},
 		{&w.st.heldKey, heldKey}, {&w.st.pastKey, pastKey}, {&w.st.dedupKey, dedupKey}, {&w.st.customID, customID},
-		{&w.st.available, availableIDs}, {&w.st.due, dueIDs}, {&w.st.nextDue, nextDue},
+		{&w.st.available, availableIDs}, {&w.st.due, dueIDs}, {&w.st.nextDue, nextDue}, {&w.st.waiting, waitingIDs},
 		{&w.st.putQueue, putQueue}, {&w.st.putMark, putMark}, {&w.st.putEvents, putEvents},
 		{&w.st.cronByName, cronByName}, {&w.st.stepCron, stepCron},
 	} {
@@ -356,6 +356,9 @@ func (w *writer) load() error {
 	}
 	for _, q := range rows {
 		w.queues[q.Name] = q
+	}
+	if err := w.cold.Get(&w.waiting, "SELECT count(*) FROM jobs WHERE after_id IS NOT NULL"); err != nil {
+		return fmt.Errorf("count the jobs that wait for another: %w", err)
 	}
 	w.seq, w.events = 0, 0
 	var marks []struct {
@@ -380,7 +383,7 @@ func (w *writer) load() error {
 func (w *writer) closeStatements() {
 	st := w.st
 	for _, s := range []*stmt{st.begin, st.commit, st.rollback, st.savepoint, st.release, st.rollbackTo, st.insert, st.insertPlain, st.insertFirst, st.insertFirstPlain,
-		st.insertTogether, st.removeSeq, st.update, st.updateClaim, st.updateKeyed, st.rewrite, st.remove, st.heldKey, st.pastKey, st.dedupKey, st.customID, st.byID, st.available, st.due, st.nextDue, st.putQueue, st.putMark, st.putEvents,
+		st.insertTogether, st.removeSeq, st.update, st.updateClaim, st.updateKeyed, st.rewrite, st.move, st.remove, st.heldKey, st.pastKey, st.dedupKey, st.customID, st.byID, st.available, st.due, st.nextDue, st.waiting, st.putQueue, st.putMark, st.putEvents,
 		st.cronByName, st.stepCron} {
 		if s != nil {
 			_ = s.s.Close() // the connection closes next

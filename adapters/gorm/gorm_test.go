@@ -1,19 +1,13 @@
 package gorm_test
 
 import (
-	"cmp"
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	puresqlite "github.com/glebarez/sqlite" // registers the driver "sqlite", as modernc.org/sqlite does: never both
 	gormpostgres "gorm.io/driver/postgres"
@@ -23,6 +17,7 @@ import (
 	jobsgorm "github.com/outrider-jobs/outrider/adapters/gorm"
 	"github.com/outrider-jobs/outrider/adapters/postgres"
 	"github.com/outrider-jobs/outrider/adapters/sqlite"
+	"github.com/outrider-jobs/outrider/internal/testdb"
 	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/outbox"
 )
@@ -235,37 +230,7 @@ func openSQLite(t *testing.T) gorm.Dialector {
 	return puresqlite.Open("file:" + filepath.Join(t.TempDir(), "shop.db") + "?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_txlock=immediate")
 }
 
-// openPostgres is a schema of its own, which is dropped behind the test.
-func openPostgres(t *testing.T) gorm.Dialector {
-	dsn := cmp.Or(os.Getenv("OUTRIDER_TEST_POSTGRES"), "postgres://postgres@127.0.0.1:5432/test")
-	u, err := url.Parse(dsn)
-	if err != nil {
-		t.Fatalf("OUTRIDER_TEST_POSTGRES: %v", err)
-	}
-	admin, err := sql.Open("pgx", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	if err := admin.PingContext(ctx); err != nil {
-		t.Skipf("skipped: no PostgreSQL at %s: %v", u.Host, err)
-	}
-	schema := "outrider_gorm_" + strings.ToLower(rand.Text())
-	if _, err := admin.ExecContext(t.Context(), "CREATE SCHEMA "+schema); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { // the test's own context has ended
-		if _, err := admin.ExecContext(context.Background(), "DROP SCHEMA "+schema+" CASCADE"); err != nil {
-			t.Errorf("drop the schema: %v", err)
-		}
-		_ = admin.Close() // the test is over
-	})
-	q := u.Query()
-	q.Set("search_path", schema)
-	u.RawQuery = q.Encode()
-	return gormpostgres.Open(u.String())
-}
+func openPostgres(t *testing.T) gorm.Dialector { return gormpostgres.Open(testdb.Postgres(t).String()) }
 
 func envelope(typ string) job.Envelope {
 	return job.Envelope{Type: typ, Args: json.RawMessage(`["x"]`)}

@@ -1,17 +1,12 @@
 package pgx_test
 
 import (
-	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -20,6 +15,7 @@ import (
 
 	jobspgx "github.com/outrider-jobs/outrider/adapters/pgx"
 	"github.com/outrider-jobs/outrider/adapters/postgres"
+	"github.com/outrider-jobs/outrider/internal/testdb"
 	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/outbox"
 )
@@ -249,28 +245,10 @@ type world struct {
 
 func newWorld(t *testing.T, options ...func(*pgx.ConnConfig)) *world {
 	t.Helper()
-	c, err := pgx.ParseConfig(cmp.Or(os.Getenv("OUTRIDER_TEST_POSTGRES"), "postgres://postgres@127.0.0.1:5432/test"))
+	c, err := pgx.ParseConfig(testdb.Postgres(t).String())
 	if err != nil {
-		t.Fatalf("OUTRIDER_TEST_POSTGRES: %v", err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	admin, err := pgx.ConnectConfig(ctx, c)
-	if err != nil {
-		t.Skipf("skipped: no PostgreSQL at %s: %v", c.Host, err)
-	}
-	schema := "outrider_pgx_" + strings.ToLower(rand.Text())
-	if _, err := admin.Exec(t.Context(), "CREATE SCHEMA "+schema); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // the test's own context has ended
-		if _, err := admin.Exec(context.Background(), "DROP SCHEMA "+schema+" CASCADE"); err != nil {
-			t.Errorf("drop the schema: %v", err)
-		}
-		_ = admin.Close(context.Background()) // the test is over
-	})
-	c = c.Copy()
-	c.RuntimeParams["search_path"] = schema
 	for _, o := range options {
 		o(c)
 	}

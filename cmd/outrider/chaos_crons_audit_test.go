@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/outrider-jobs/outrider/client"
+	"github.com/outrider-jobs/outrider/internal/testdb"
 	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/job/storetest"
 	"github.com/outrider-jobs/outrider/sqlitestore"
@@ -80,7 +81,7 @@ func bookOf(t *testing.T, path string) *cronBook {
 func wholeFile(t *testing.T, path string) {
 	t.Helper()
 	var whole string
-	if err := opened(t, "sqlite", "file:"+path+"?mode=ro").QueryRow(`PRAGMA integrity_check`).Scan(&whole); err != nil || whole != "ok" {
+	if err := testdb.Open(t, "sqlite", "file:"+path+"?mode=ro").QueryRow(`PRAGMA integrity_check`).Scan(&whole); err != nil || whole != "ok" {
 		t.Errorf("the server's file: %s, %v", whole, err)
 	}
 }

@@ -4,9 +4,7 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"fmt"
 	mathrand "math/rand/v2"
@@ -24,14 +22,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
-
 	mysqloutbox "github.com/outrider-jobs/outrider/adapters/mysql"
 	"github.com/outrider-jobs/outrider/adapters/postgres"
 	"github.com/outrider-jobs/outrider/adapters/sqlite"
 	"github.com/outrider-jobs/outrider/client"
+	"github.com/outrider-jobs/outrider/internal/testdb"
 	"github.com/outrider-jobs/outrider/outbox"
 )
 
@@ -113,6 +108,8 @@ func newShop(t *testing.T, database string) *chaosShop {
 	default:
 		s.inSQLite(filepath.Join(t.TempDir(), "shop.db"))
 	}
+	s.app.SetMaxOpenConns(16)
+	s.app.SetMaxIdleConns(16)
 	if err := outbox.Init(t.Context(), s.app, s.d); err != nil {
 		t.Fatal(err)
 	}
@@ -123,50 +120,19 @@ func newShop(t *testing.T, database string) *chaosShop {
 
 func (s *chaosShop) inPostgres() {
 	s.t.Helper()
-	u, err := url.Parse(cmp.Or(os.Getenv("OUTRIDER_TEST_POSTGRES"), "postgres://postgres@127.0.0.1:5432/test"))
-	s.must(err)
-	schema := "outrider_chaos_" + strings.ToLower(rand.Text())
-	admin := s.opened(sql.Open("pgx", u.String()))
-	s.answers(admin, "PostgreSQL at "+u.Host)
-	s.t.Cleanup(func() {
-		if _, err := admin.Exec("DROP SCHEMA " + schema + " CASCADE"); err != nil {
-			s.t.Error(err)
-		}
-	})
-	_, err = admin.Exec("CREATE SCHEMA " + schema)
-	s.must(err)
-	q := u.Query()
-	q.Set("search_path", schema)
-	u.RawQuery = q.Encode()
-	s.dsn = u.String()
-	c, err := pgx.ParseConfig(s.dsn)
-	s.must(err)
-	s.app = s.opened(stdlib.OpenDB(*c), nil)
+	s.dsn = testdb.Postgres(s.t).String()
+	s.app = testdb.Open(s.t, "pgx", s.dsn)
+	var err error
 	s.d, err = postgres.Dialect("")
 	s.must(err)
 }
 
 func (s *chaosShop) inMySQL() {
 	s.t.Helper()
-	c, err := mysql.ParseDSN(cmp.Or(os.Getenv("OUTRIDER_TEST_MYSQL"), "root@tcp(127.0.0.1:3306)/test"))
-	s.must(err)
-	name := "outrider_chaos_" + strings.ToLower(rand.Text())
-	admin := s.opened(sql.Open("mysql", c.FormatDSN()))
-	s.answers(admin, "MariaDB or MySQL at "+c.Addr)
-	s.t.Cleanup(func() {
-		if _, err := admin.Exec("DROP DATABASE " + name); err != nil {
-			s.t.Error(err)
-		}
-	})
-	_, err = admin.Exec("CREATE DATABASE " + name)
-	s.must(err)
-	c.DBName = name
-	u := url.URL{Scheme: "mysql", Host: c.Addr, Path: "/" + name, User: url.User(c.User)}
-	if c.Passwd != "" {
-		u.User = url.UserPassword(c.User, c.Passwd)
-	}
-	s.dsn = u.String()
-	s.app = s.opened(sql.Open("mysql", c.FormatDSN()))
+	c := testdb.MySQL(s.t)
+	s.dsn = testdb.MySQLURL(c).String()
+	s.app = testdb.Open(s.t, "mysql", c.FormatDSN())
+	var err error
 	s.d, err = mysqloutbox.Dialect("")
 	s.must(err)
 }
@@ -174,28 +140,10 @@ func (s *chaosShop) inMySQL() {
 func (s *chaosShop) inSQLite(path string) {
 	s.t.Helper()
 	s.dsn = "sqlite:" + path
-	s.app = s.opened(sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)&_txlock=immediate"))
+	s.app = testdb.Open(s.t, "sqlite", "file:"+path+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)&_txlock=immediate")
 	var err error
 	s.d, err = sqlite.Dialect("")
 	s.must(err)
-}
-
-func (s *chaosShop) opened(db *sql.DB, err error) *sql.DB {
-	s.t.Helper()
-	s.must(err)
-	db.SetMaxOpenConns(16)
-	db.SetMaxIdleConns(16)
-	s.t.Cleanup(func() { _ = db.Close() }) // the test is over
-	return db
-}
-
-func (s *chaosShop) answers(db *sql.DB, what string) {
-	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Second)
-	defer cancel()
-	if err := db.PingContext(ctx); err != nil {
-		s.t.Skipf("skipped: no %s: %v", what, err)
-	}
 }
 
 func (s *chaosShop) must(err error) {

@@ -1,20 +1,17 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
-
 	"github.com/outrider-jobs/outrider/internal/appdb"
+	"github.com/outrider-jobs/outrider/internal/testdb"
 )
 
 // appDB is a database such as an app has, of its own for one test.
@@ -42,65 +39,29 @@ func onEachDatabase(t *testing.T, test func(t *testing.T, db *appDB)) {
 func sqliteDB(t *testing.T) *appDB {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "shop.db")
-	return &appDB{opened(t, "sqlite", "file:"+path+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)"), appdb.SQLite, "sqlite:" + path, path, ""}
+	return &appDB{testdb.Open(t, "sqlite", "file:"+path+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)"), appdb.SQLite, "sqlite:" + path, path, ""}
 }
 
 func postgresDB(t *testing.T) *appDB {
 	t.Helper()
-	u, err := url.Parse(cmp.Or(os.Getenv("OUTRIDER_TEST_POSTGRES"), "postgres://postgres@127.0.0.1:5432/test"))
-	if err != nil {
-		t.Fatal("OUTRIDER_TEST_POSTGRES is no URL")
-	}
-	admin, own := opened(t, "pgx", u.String()), ownName()
-	reachable(t, admin, "PostgreSQL at "+u.Host)
-	db := &appDB{admin, appdb.Postgres, "", own, ""}
-	db.exec(t, "CREATE SCHEMA "+own)
-	t.Cleanup(func() { drop(t, admin, "DROP SCHEMA "+own+" CASCADE") })
+	u := testdb.Postgres(t)
 	q := u.Query()
-	q.Set("search_path", own)
+	own := q.Get("search_path")
 	q.Set("application_name", own)
 	u.RawQuery = q.Encode()
-	db.dsn = u.String()
+	db := &appDB{nil, appdb.Postgres, u.String(), own, ""}
 	q.Set("application_name", "the_app")
 	u.RawQuery = q.Encode()
-	db.DB = opened(t, "pgx", u.String())
+	db.DB = testdb.Open(t, "pgx", u.String())
 	return db
 }
 
 func mysqlDB(t *testing.T) *appDB {
 	t.Helper()
-	c, err := mysql.ParseDSN(cmp.Or(os.Getenv("OUTRIDER_TEST_MYSQL"), "root@tcp(127.0.0.1:3306)/test"))
-	if err != nil {
-		t.Fatal("OUTRIDER_TEST_MYSQL is no DSN of the driver")
-	}
-	admin, own := opened(t, "mysql", c.FormatDSN()), ownName()
-	reachable(t, admin, "MariaDB or MySQL at "+c.Addr)
-	db := &appDB{admin, appdb.MySQL, "", own, ""}
-	db.exec(t, "CREATE DATABASE "+own)
-	t.Cleanup(func() { drop(t, admin, "DROP DATABASE "+own) })
-	c.DBName = own
-	u := url.URL{Scheme: "mysql", User: url.UserPassword(c.User, c.Passwd), Host: c.Addr, Path: "/" + own}
-	db.dsn, db.DB = u.String(), opened(t, "mysql", c.FormatDSN())
-	return db
-}
-
-func opened(t *testing.T, driver, dsn string) *sql.DB {
-	t.Helper()
-	db, err := sql.Open(driver, dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() }) // the test is over
-	return db
-}
-
-func reachable(t *testing.T, db *sql.DB, what string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	if err := db.PingContext(ctx); err != nil {
-		t.Skipf("skipped: no %s: %v", what, err)
-	}
+	c := testdb.MySQL(t)
+	u := testdb.MySQLURL(c)
+	u.User = url.UserPassword(c.User, c.Passwd)
+	return &appDB{testdb.Open(t, "mysql", c.FormatDSN()), appdb.MySQL, u.String(), c.DBName, ""}
 }
 
 func (db *appDB) exec(t *testing.T, stmts ...string) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/outrider-jobs/outrider/internal/appdb"
+	"github.com/outrider-jobs/outrider/internal/testdb"
 )
 
 // encodedDB is a database of PostgreSQL with an encoding of its own.
@@ -23,7 +24,7 @@ func encodedDB(t *testing.T, encoding string) *appDB {
 	u.Path, u.RawQuery = "/"+name, ""
 	db := &appDB{nil, appdb.Postgres, u.String(), name, ""}
 	u.RawQuery = "client_encoding=UTF8"
-	db.DB = opened(t, "pgx", u.String())
+	db.DB = testdb.Open(t, "pgx", u.String())
 	return db
 }
 

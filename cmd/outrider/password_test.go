@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/outrider-jobs/outrider/internal/appdb/dsntest"
+	"github.com/outrider-jobs/outrider/internal/dsntest"
 )
 
 // TestNoPasswordIsPrinted runs every command that is given a DSN, against ports

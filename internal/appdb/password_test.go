@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/outrider-jobs/outrider/internal/appdb/dsntest"
+	"github.com/outrider-jobs/outrider/internal/dsntest"
 )
 
 // TestDSNsThatAreNotSure: a password that may end elsewhere is not guessed at.

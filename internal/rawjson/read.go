@@ -53,11 +53,6 @@ func (t Names) Set(obj json.RawMessage) map[string]bool {
 	return names
 }
 
-// Members is [Names.Members] without a table.
-func Members(raw []byte, fn func(name string, value json.RawMessage) error) error {
-	return Names(nil).Members(raw, fn)
-}
-
 // Walk calls fn for each member of a valid JSON object in order, with its name as it is
 // written, until fn returns an error, which it returns. A name may come twice. An
 // [Error] is returned for a value that is no object.

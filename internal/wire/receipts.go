@@ -55,8 +55,10 @@ func appendHeld(b *rawjson.Writer, owner *job.Job) {
 
 // dedupID is the id that a job's deduplication names, whether it holds it or not.
 func dedupID(j *job.Job) string {
-	d, _ := job.ParseDeduplication(j.Deduplication, "deduplication") // it was valid when it was stored
-	return d.ID
+	if id := rawjson.Member(j.Deduplication, "id"); id != nil {
+		return rawjson.Unquote(id)
+	}
+	return ""
 }
 
 // AppendBatch appends the answer to a batch (contract §3.2). What a PUSH says

@@ -1,12 +1,12 @@
 package wire
 
 import (
-	"bytes"
 	"encoding/json"
 	"math"
 	"strconv"
 	"time"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -50,14 +50,7 @@ func text(v json.RawMessage, field string) (string, error) {
 	if v[0] != '"' {
 		return "", refuse(field, "must be a string"+got(v))
 	}
-	if bytes.IndexByte(v, '\\') < 0 {
-		return string(v[1 : len(v)-1]), nil
-	}
-	var s string
-	if err := json.Unmarshal(v, &s); err != nil {
-		return "", refuse(field, "must be a string"+got(v))
-	}
-	return s, nil
+	return rawjson.Unquote(v), nil
 }
 
 // name is a string of at most maxName bytes.

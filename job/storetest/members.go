@@ -47,6 +47,7 @@ var happened = map[string]func(*testing.T, *job.Job){
 	},
 	"DedupFreed":  func(t *testing.T, j *job.Job) { keyed(t, j); j.DedupFreed = true },
 	"RewrittenAt": func(t *testing.T, j *job.Job) { j.RewrittenAt = Now.Add(time.Second) },
+	"After":       func(t *testing.T, j *job.Job) { j.After = New(t, "q", nil).ID },
 	"Keep":        func(t *testing.T, j *job.Job) { j.Keep = Now.Add(time.Hour) },
 	"Result":      func(t *testing.T, j *job.Job) { j.Result = json.RawMessage(`null`) },
 	"Error":       func(t *testing.T, j *job.Job) { j.Error = json.RawMessage(`{"type":"E","message":"m"}`) },

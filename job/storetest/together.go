@@ -111,27 +111,3 @@ func togetherUndone(t *testing.T, s job.Store) {
 		return err
 	})
 }
-
-// alone reports in a call whether another waits.
-func alone(t *testing.T, s job.Store) {
-	update(t, s, func(tx job.Tx) error {
-		if !tx.Alone() {
-			t.Error("nobody else is here")
-		}
-		return nil
-	})
-	began, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		<-began
-		update(t, s, func(job.Tx) error { return nil })
-	}()
-	update(t, s, func(tx job.Tx) error {
-		close(began)
-		for tx.Alone() {
-			time.Sleep(time.Millisecond) // until the other has come
-		}
-		return nil
-	})
-	<-done
-}

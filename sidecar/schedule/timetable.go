@@ -1,4 +1,4 @@
-package sidecar
+package schedule
 
 import (
 	"container/heap"
@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	late  = 5 * time.Second      // after its tick a schedule is taken to have been away, and not slow
-	crowd = 100                  // catch-ups at once before they are spread
-	apart = 5 * time.Millisecond // between two catch-ups that are spread
-	sheer = 10 * time.Second     // over which they are spread at most
+	late       = 5 * time.Second      // after its tick a schedule is taken to have been away, and not slow
+	spreadFrom = 100                  // catch-ups at once that are spread
+	spreadBy   = 5 * time.Millisecond // between two of them
+	spreadOver = 10 * time.Second     // all of them, at most
 )
 
 // timetable holds the schedules in memory, in the order in which they are due, so
@@ -21,13 +21,8 @@ const (
 // a tick that the store does not let be claimed did not happen.
 type timetable struct {
 	mu     sync.Mutex
-	loaded bool
 	byName map[string]*entry
 	line   line
-	tried  time.Time           // the herd that was tried before its time
-	tries  int                 // how often
-	waits  map[job.ID][]job.ID // runs that wait for the end of another
-	ended  []job.ID            // of those waited for, which have ended
 }
 
 // entry is a schedule that fires. It is never changed but for the last three
@@ -46,8 +41,8 @@ type entry struct {
 	at    time.Time // that tick
 }
 
-// planned makes the entry of a schedule; nil if it does not fire.
-func planned(c *job.Cron, spec cronsched.Spec, env job.Checked, anchor time.Time) *entry {
+// entryOf is the entry of a schedule; nil if it does not fire.
+func entryOf(c *job.Cron, spec cronsched.Spec, env job.Checked, anchor time.Time) *entry {
 	if !c.On() {
 		return nil
 	}
@@ -61,14 +56,15 @@ func planned(c *job.Cron, spec cronsched.Spec, env job.Checked, anchor time.Time
 func (e *entry) became(c *job.Cron) {
 	e.cron, e.wake, e.until, e.id = c, c.NextRunAt, time.Time{}, ""
 	for o := range e.spec.Skips(c.SeenAt, c.NextRunAt) {
-		e.wake = sooner(e.wake, o.At)
+		if e.wake.IsZero() || o.At.Before(e.wake) {
+			e.wake = o.At
+		}
 		break
 	}
 }
 
-// put places a schedule, instead of one of the same name, and reports whether it
-// is in line; e may be nil.
-func (p *timetable) put(name string, e *entry) bool {
+// put places a schedule, instead of one of the same name; e may be nil.
+func (p *timetable) put(name string, e *entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if old := p.byName[name]; old != nil && old.place >= 0 {
@@ -76,13 +72,11 @@ func (p *timetable) put(name string, e *entry) bool {
 	}
 	delete(p.byName, name)
 	if e == nil {
-		return false
+		return
 	}
-	if p.byName[name] = e; e.wake.IsZero() {
-		return false
+	if p.byName[name] = e; !e.wake.IsZero() {
+		heap.Push(&p.line, e)
 	}
-	heap.Push(&p.line, e)
-	return true
 }
 
 // due takes up to n entries out of the line whose time has come. They must be
@@ -123,9 +117,9 @@ func (p *timetable) spread(now time.Time) {
 	for len(p.line) > 0 && p.line[0].until.IsZero() && now.Sub(p.line[0].wake) > late {
 		behind = append(behind, heap.Pop(&p.line).(*entry))
 	}
-	step := apart
-	if n := len(behind); n > crowd {
-		step = min(apart, sheer/time.Duration(n))
+	step := spreadBy
+	if n := len(behind); n > spreadFrom {
+		step = min(spreadBy, spreadOver/time.Duration(n))
 	} else {
 		step = 0
 	}
@@ -152,117 +146,25 @@ func (p *timetable) rewound(now time.Time) (any bool) {
 	return any
 }
 
-// soonest is when there is something to do, zero for never: the next tick, or
-// some time before it if that is a herd's.
-func (p *timetable) soonest(now time.Time) time.Time {
+// next is when to look again: when a schedule is due, and often enough to notice a
+// clock that is set, unless there is nothing to wait for.
+func (p *timetable) next(now time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.ended) > 0 {
-		return now
+	switch {
+	case len(p.byName) == 0:
+		return now.Add(idle)
+	case len(p.line) > 0 && p.line[0].wake.Before(now.Add(longest)):
+		return p.line[0].wake
 	}
-	if len(p.line) == 0 {
-		return time.Time{}
-	}
-	switch at := p.line[0].wake; {
-	case !at.After(now) || p.gaveUp(at):
-		return at
-	case at.Sub(now) > 2*longest:
-		return at.Add(-longest) // the herd may grow until then
-	case p.tried.Equal(at):
-		return sooner(at, now.Add(again)) // let the others have their turn
-	default:
-		return at.Add(-lead(p.size(0, at)))
-	}
-}
-
-// coming is the herd that should be tried now, before its time has come: zero
-// for none. It is tried again as long as there is time, but not for ever.
-func (p *timetable) coming(now time.Time) time.Time {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.line) == 0 || !p.line[0].wake.After(now) {
-		return time.Time{}
-	}
-	at := p.line[0].wake
-	if p.gaveUp(at) {
-		return time.Time{}
-	}
-	d, ahead := lead(p.size(0, at)), at.Sub(now)
-	if ahead > d {
-		return time.Time{}
-	}
-	if !p.tried.Equal(at) {
-		p.tried, p.tries = at, 0
-	}
-	if p.tries++; ahead < d/2 {
-		p.tries = maxTries
-		return time.Time{}
-	}
-	return at
-}
-
-// gaveUp reports whether the herd of an instant waits for its time now.
-func (p *timetable) gaveUp(at time.Time) bool { return p.tried.Equal(at) && p.tries >= maxTries }
-
-// size is how many entries from place i on are due at an instant, which is that
-// of the first of all.
-func (p *timetable) size(i int, at time.Time) int {
-	if i >= len(p.line) || !p.line[i].wake.Equal(at) {
-		return 0
-	}
-	return 1 + p.size(2*i+1, at) + p.size(2*i+2, at)
-}
-
-// none reports whether there is nothing to wait for.
-func (p *timetable) none() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.byName) == 0 && len(p.waits) == 0
+	return now.Add(longest)
 }
 
 // reset forgets all that is in it.
 func (p *timetable) reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.byName, p.line, p.waits, p.ended = map[string]*entry{}, nil, map[job.ID][]job.ID{}, nil
-}
-
-// wait notes that a run waits for the end of another.
-func (p *timetable) wait(run, other job.ID) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.waits[other] = append(p.waits[other], run)
-}
-
-// end notes that a job has ended, and reports whether a run has waited for it.
-func (p *timetable) end(id job.ID) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.waits[id]) == 0 {
-		return false
-	}
-	p.ended = append(p.ended, id)
-	return true
-}
-
-// again gives back what freed has taken.
-func (p *timetable) again(runs []job.ID) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.waits[""] = append(p.waits[""], runs...)
-	p.ended = append(p.ended, "")
-}
-
-// freed takes the runs that waited for what has ended.
-func (p *timetable) freed() (runs []job.ID) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, id := range p.ended {
-		runs = append(runs, p.waits[id]...)
-		delete(p.waits, id)
-	}
-	p.ended = nil
-	return runs
+	p.byName, p.line = map[string]*entry{}, nil
 }
 
 // line is a heap of entries, the one that is due first in front; of one instant by name.

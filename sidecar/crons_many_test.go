@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,9 +15,12 @@ import (
 	"github.com/outrider-jobs/outrider/sqlitestore"
 )
 
-// herdOf runs a sidecar with n schedules of every minute, in a bubble that begins
+// many is how many schedules of one instant the tests have.
+const many = 400
+
+// manyOf runs a sidecar with n schedules of every minute, in a bubble that begins
 // at a whole minute, until a second before they are due.
-func herdOf(t *testing.T, n int, test func(t *testing.T, s *Sidecar)) {
+func manyOf(t *testing.T, n int, test func(t *testing.T, s *Sidecar)) {
 	synctest.Test(t, func(t *testing.T) {
 		store, err := sqlitestore.Open(t.Context(), filepath.Join(t.TempDir(), "o.db"), sqlitestore.Options{})
 		if err != nil {
@@ -56,8 +60,8 @@ func waiting(t *testing.T, s *Sidecar) int64 {
 	return page.Total
 }
 
-func TestAHerdIsThereAtOnce(t *testing.T) {
-	herdOf(t, 2*worth, func(t *testing.T, s *Sidecar) {
+func TestManySchedulesOfOneInstant(t *testing.T) {
+	manyOf(t, many, func(t *testing.T, s *Sidecar) {
 		time.Sleep(time.Second - time.Millisecond)
 		synctest.Wait()
 		if n := waiting(t, s); n != 0 {
@@ -65,8 +69,8 @@ func TestAHerdIsThereAtOnce(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
-		if n := waiting(t, s); n != 2*worth {
-			t.Errorf("%d jobs at their time, want %d", n, 2*worth)
+		if n := waiting(t, s); n != many {
+			t.Errorf("%d jobs at their time, want %d", n, many)
 		}
 		jobs, err := s.Fetch(t.Context(), job.FetchRequest{Queues: []string{"mail"}, Count: 1})
 		if err != nil || len(jobs) != 1 || !jobs[0].CreatedAt.Equal(time.Now()) {
@@ -74,15 +78,15 @@ func TestAHerdIsThereAtOnce(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if n := waiting(t, s); n != 2*worth { // they skip: nothing has ended
-			t.Errorf("%d jobs a minute later, want %d", n, 2*worth)
+		if n := waiting(t, s); n != many { // they skip: nothing has ended
+			t.Errorf("%d jobs a minute later, want %d", n, many)
 		}
 	})
 }
 
-// Who wants to write while a herd is stored before its time does not wait for that time.
-func TestAHerdMakesRoom(t *testing.T) {
-	herdOf(t, 2*worth, func(t *testing.T, s *Sidecar) {
+// Nothing is held open before the instant: whoever writes then waits for nobody.
+func TestManySchedulesHoldUpNobody(t *testing.T) {
+	manyOf(t, many, func(t *testing.T, s *Sidecar) {
 		time.Sleep(time.Second - 3*time.Millisecond)
 		before := time.Now()
 		e := job.Envelope{Type: "email.send", Queue: "other", Args: json.RawMessage(`[]`)}
@@ -97,13 +101,45 @@ func TestAHerdMakesRoom(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if n := waiting(t, s); n != 2*worth+1 {
-			t.Errorf("%d jobs after their time, want %d", n, 2*worth+1)
+		if n := waiting(t, s); n != many+1 {
+			t.Errorf("%d jobs after their time, want %d", n, many+1)
 		}
-		for _, name := range []string{"c0", fmt.Sprint("c", 2*worth-1)} {
+		for _, name := range []string{"c0", fmt.Sprint("c", many-1)} {
 			if c, err := s.Cron(t.Context(), name); err != nil || c.RunCount != 1 {
 				t.Errorf("%+v, %v", c, err)
 			}
 		}
 	})
+}
+
+// What is due at one instant is stored in transactions of bounded size, so that
+// others get their turn between them.
+func TestManySchedulesAreStoredInSlices(t *testing.T) {
+	t.Parallel()
+	w, f := fickleWorld(t, Options{})
+	const n = 2500
+	err := w.store.Update(t.Context(), func(tx job.Tx) error {
+		for i := range n {
+			c := &job.Cron{CreatedAt: genesis, UpdatedAt: genesis, AnchorAt: genesis, SeenAt: genesis, NextRunAt: genesis.Add(time.Minute), CronSpec: job.CronSpec{
+				Name: fmt.Sprint("c", i), Expression: "* * * * *", Timezone: "UTC", Overlap: job.OverlapSkip, Template: []byte(`{"type":"a.b","args":[]}`)}}
+			if err := tx.PutCron(c); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.set(genesis.Add(time.Minute))
+	var sizes []int
+	f.fail = func() error { sizes = append(sizes, 0); return nil }
+	f.insert = func(js []*job.Job) error { sizes[len(sizes)-1] += len(js); return nil }
+	w.tock()
+	if got := waiting(t, w.Sidecar); got != n {
+		t.Errorf("%d jobs, want %d", got, n)
+	}
+	if len(sizes) < 3 || slices.Max(sizes) > 1000 {
+		t.Errorf("stored in transactions of %v", sizes)
+	}
 }

@@ -1,16 +1,19 @@
-package sidecar
+package schedule
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"go.uber.org/goleak"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -48,6 +51,62 @@ func (f *flakyTicks) Fire(_ context.Context, ticks []job.Tick, live func(job.ID)
 	return skipped, nil
 }
 
+// host is a service over a store, which fails when a test says so.
+type host struct {
+	job.Store
+	fail func() error
+}
+
+func (h host) update(ctx context.Context, fn func(Tx) error) error {
+	if err := h.fail(); err != nil {
+		return err
+	}
+	return h.Update(ctx, func(tx job.Tx) error { return fn(hostTx{tx}) })
+}
+
+// hostTx saves as a service does.
+type hostTx struct{ job.Tx }
+
+func (t hostTx) Save(j *job.Job) error {
+	ends, next := j.State.Terminal() && !j.Was().Terminal(), job.ID("")
+	if ends {
+		next = j.Leave()
+	}
+	if err := t.UpdateJob(j); err != nil || !ends {
+		return err
+	}
+	waiting, err := t.Waiting(j.ID)
+	for _, w := range waiting {
+		err = errors.Join(err, w.Follow(next, j.FinishedAt), t.RewriteJob(w))
+	}
+	return err
+}
+
+func (t hostTx) Insert(js ...*job.Job) error {
+	stored, err := t.InsertJobs(js)
+	if slices.Contains(stored, false) {
+		err = errors.New("an id is taken")
+	}
+	return err
+}
+
+func (t hostTx) InsertKeyed(*job.Job, time.Time) (job.Receipt, error) {
+	panic("no schedule of these tests has a key")
+}
+
+// work claims some jobs and completes them.
+func (h host) work(ctx context.Context, now time.Time) {
+	_ = h.Update(ctx, func(tx job.Tx) error {
+		jobs, err := tx.Available([]string{"default"}, 20)
+		for _, j := range jobs {
+			err = errors.Join(err, j.Start(now, job.Lease{Token: "t", Length: time.Hour}), j.Complete(now, job.Claim{ID: j.ID, Token: "t"}, nil), hostTx{tx}.Save(j))
+		}
+		return err
+	})
+}
+
+func unavailable() error { return job.Errorf(job.Unavailable, "there is no space left") }
+
 // Verbs race with the loop, with a store that fails, a middleware that refuses
 // and ticks that fail: memory and disk agree in the end, and nothing is left behind.
 func TestVerbsRaceWithTheLoop(t *testing.T) {
@@ -63,32 +122,37 @@ func raceVerbs(t *testing.T, shared bool) {
 		t.Fatal(err)
 	}
 	var calls atomic.Int64
-	f := &fickle{Store: store, fail: func() error {
+	h := host{Store: store, fail: func() error {
 		if calls.Add(1)%11 == 0 {
 			return unavailable()
 		}
 		return nil
 	}}
-	chain := &Chain{}
-	_ = chain.Add("moody", func(ctx context.Context, e *job.Envelope, next EnqueueFunc) error {
+	moody := func(context.Context, *job.Checked) error {
 		switch calls.Add(1) % 13 {
 		case 0:
 			return unavailable()
 		case 1:
-			return errors.New("no")
+			return job.Errorf(job.Rejected, "no")
 		}
-		return next(ctx, e)
-	})
-	var ahead atomic.Int64
-	o := Options{Middleware: chain, Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }}
-	ticks := &flakyTicks{made: map[string]job.ID{}}
-	if shared {
-		o.Ticks = ticks
+		return nil
 	}
-	s := New(f, o)
+	var ahead atomic.Int64
+	now := func() time.Time {
+		return time.Now().Add(time.Duration(ahead.Load())).UTC().Truncate(time.Millisecond)
+	}
+	ticks := Ticks(nil)
+	if shared {
+		ticks = &flakyTicks{made: map[string]job.ID{}}
+	}
+	s := New(Host{Log: slog.New(slog.DiscardHandler), Now: now, NewID: func() job.ID { return job.ID(uuid.Must(uuid.NewV7()).String()) },
+		View: store.View, Update: h.update, Admit: moody, Show: func(...*job.Job) {}}, ticks)
 	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.Run(ctx)
+	}()
 	names := make([]string, 30)
 	for i := range names {
 		names[i] = fmt.Sprint("c", i)
@@ -119,10 +183,7 @@ func raceVerbs(t *testing.T, shared bool) {
 					on := i%3 != 0
 					_, _ = s.ChangeCron(ctx, name, job.CronPatch{Enabled: &on})
 				case 5:
-					jobs, _ := s.Fetch(ctx, job.FetchRequest{Queues: []string{"default"}, Count: 20})
-					for _, j := range jobs {
-						_, _ = s.Ack(ctx, job.Claim{ID: j.ID, Token: j.Lease.Token}, nil)
-					}
+					h.work(ctx, now())
 					ahead.Add(int64(300 * time.Millisecond))
 				}
 			}
@@ -130,9 +191,7 @@ func raceVerbs(t *testing.T, shared bool) {
 	}
 	all.Wait()
 	stop()
-	if err := <-ended; err != nil {
-		t.Errorf("run: %v", err)
-	}
+	<-ended
 	// Memory is what is stored.
 	stored, err := s.Crons(t.Context(), job.CronFilter{})
 	if err != nil {
@@ -140,7 +199,7 @@ func raceVerbs(t *testing.T, shared bool) {
 	}
 	ran := int64(0)
 	for _, c := range stored.Crons {
-		e := s.crons.byName[c.Name]
+		e := s.table.byName[c.Name]
 		ran += c.RunCount
 		switch {
 		case !c.On():
@@ -156,8 +215,8 @@ func raceVerbs(t *testing.T, shared bool) {
 	if ran == 0 {
 		t.Error("nothing has run")
 	}
-	if len(s.crons.byName) > len(stored.Crons) {
-		t.Errorf("%d schedules in memory, %d on disk", len(s.crons.byName), len(stored.Crons))
+	if len(s.table.byName) > len(stored.Crons) {
+		t.Errorf("%d schedules in memory, %d on disk", len(s.table.byName), len(stored.Crons))
 	}
 	if err := store.Close(); err != nil {
 		t.Error(err)

@@ -1,4 +1,4 @@
-package sidecar
+package schedule
 
 import (
 	"encoding/json"
@@ -11,6 +11,8 @@ import (
 	"github.com/outrider-jobs/outrider/cronsched"
 	"github.com/outrider-jobs/outrider/job"
 )
+
+const day = 24 * time.Hour
 
 // cronKind is an expression, and how long the test lets it run at a time.
 type cronKind struct {
@@ -53,17 +55,17 @@ func (x *cronPlay) next(t time.Time) time.Time {
 	return o.At.UTC()
 }
 
-// restart reads the schedule from what is stored, as loadCrons does.
+// restart reads the schedule from what is stored, as load does.
 func (x *cronPlay) restart() {
 	c := x.c.Clone()
-	x.p = &timetable{byName: map[string]*entry{}, waits: map[job.ID][]job.ID{}}
+	x.p = &timetable{byName: map[string]*entry{}}
 	if c.On() {
 		c.NextRunAt = cronsched.Following(c, x.spec, x.anchor(), c.SeenAt)
 		if !c.NextRunAt.Equal(x.c.NextRunAt) {
 			x.r.Fatalf("after a restart it runs at %s, and before it said %s", c.NextRunAt, x.c.NextRunAt)
 		}
 	}
-	x.p.put(c.Name, planned(c, x.spec, job.Checked{}, x.anchor()))
+	x.p.put(c.Name, entryOf(c, x.spec, job.Checked{}, x.anchor()))
 	x.p.rewound(x.now)
 	x.looked = x.now
 }
@@ -76,7 +78,7 @@ func (x *cronPlay) look() {
 	x.looked = x.now
 	x.p.spread(x.now)
 	for range 10 {
-		es := x.p.due(x.now, herd)
+		es := x.p.due(x.now, atOnce)
 		if len(es) == 0 {
 			x.check()
 			return
@@ -171,7 +173,7 @@ func (x *cronPlay) check() {
 func (x *cronPlay) run(d time.Duration) {
 	end := x.now.Add(d)
 	for {
-		next := x.p.soonest(x.now)
+		next := x.p.soonest()
 		if next.IsZero() || next.After(end) {
 			break
 		}
@@ -214,7 +216,7 @@ func (x *cronPlay) describe() {
 func (x *cronPlay) stored(want job.CronSpec) {
 	var err error
 	old := x.c
-	s := &Sidecar{}
+	s := &Schedules{}
 	spec, err := cronsched.Parse(want.Expression, want.Timezone)
 	if err != nil {
 		x.r.Fatal(err)
@@ -229,7 +231,7 @@ func (x *cronPlay) stored(want job.CronSpec) {
 		x.decided = x.now
 		x.fired, x.spared = map[int64]int{}, map[int64]time.Time{} // they were ticks of another
 	}
-	x.p.put(x.c.Name, planned(x.c, spec, job.Checked{}, x.anchor()))
+	x.p.put(x.c.Name, entryOf(x.c, spec, job.Checked{}, x.anchor()))
 }
 
 // Whatever the clock does, no tick makes two jobs, but for the one exception
@@ -297,6 +299,14 @@ func playCron(r *rapid.T, back bool) {
 		steps["back"], steps["and back"] = backwards, backwards
 	}
 	r.Repeat(steps)
+}
+
+// soonest is when something is due; zero for never.
+func (p *timetable) soonest() time.Time {
+	if len(p.line) == 0 {
+		return time.Time{}
+	}
+	return p.line[0].wake
 }
 
 func latest(a, b time.Time) time.Time {

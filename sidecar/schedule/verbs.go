@@ -1,8 +1,7 @@
-package sidecar
+package schedule
 
 import (
 	"context"
-	"math"
 	"slices"
 	"time"
 
@@ -15,15 +14,15 @@ import (
 var epoch = time.Unix(0, 0)
 
 // anchorOf is from when an @every of a schedule counts.
-func (s *Sidecar) anchorOf(c *job.Cron) time.Time {
-	if s.o.Ticks != nil {
+func (s *Schedules) anchorOf(c *job.Cron) time.Time {
+	if s.ticks != nil {
 		return epoch
 	}
 	return c.AnchorAt
 }
 
 // PutCron stores a schedule; see [job.CronService].
-func (s *Sidecar) PutCron(ctx context.Context, spec job.CronSpec) (c *job.Cron, created bool, err error) {
+func (s *Schedules) PutCron(ctx context.Context, spec job.CronSpec) (c *job.Cron, created bool, err error) {
 	c, err = s.keepCron(ctx, spec.Name, func(old *job.Cron) (job.CronSpec, error) {
 		created = old == nil
 		if old != nil && spec.Enabled == nil {
@@ -35,7 +34,7 @@ func (s *Sidecar) PutCron(ctx context.Context, spec job.CronSpec) (c *job.Cron, 
 }
 
 // ChangeCron changes parts of a schedule; see [job.CronService].
-func (s *Sidecar) ChangeCron(ctx context.Context, name string, p job.CronPatch) (*job.Cron, error) {
+func (s *Schedules) ChangeCron(ctx context.Context, name string, p job.CronPatch) (*job.Cron, error) {
 	return s.keepCron(ctx, name, func(old *job.Cron) (job.CronSpec, error) {
 		if old == nil {
 			return job.CronSpec{}, job.NoCron(name)
@@ -49,10 +48,10 @@ func (s *Sidecar) ChangeCron(ctx context.Context, name string, p job.CronPatch) 
 
 // keepCron stores the schedule that wish makes of the one that is there, nil for
 // none. Only one is stored at a time, so that memory and disk agree.
-func (s *Sidecar) keepCron(ctx context.Context, name string, wish func(old *job.Cron) (job.CronSpec, error)) (*job.Cron, error) {
-	s.cronVerbs.Lock()
-	defer s.cronVerbs.Unlock()
-	if err := s.loadCrons(ctx); err != nil {
+func (s *Schedules) keepCron(ctx context.Context, name string, wish func(old *job.Cron) (job.CronSpec, error)) (*job.Cron, error) {
+	s.verbs.Lock()
+	defer s.verbs.Unlock()
+	if err := s.load(ctx); err != nil {
 		return nil, err
 	}
 	old, err := s.storedCron(ctx, name)
@@ -63,7 +62,7 @@ func (s *Sidecar) keepCron(ctx context.Context, name string, wish func(old *job.
 	if err != nil {
 		return nil, err
 	}
-	now := s.now()
+	now := s.host.Now()
 	spec, env, err := s.readCron(&want, now)
 	if err != nil {
 		return nil, err
@@ -72,25 +71,23 @@ func (s *Sidecar) keepCron(ctx context.Context, name string, wish func(old *job.
 		return old, nil
 	}
 	var c *job.Cron
-	err = s.update(ctx, func(t *turn) error {
-		old, err := t.Cron(name) // a tick may have come in between
+	err = s.host.Update(ctx, func(tx Tx) error {
+		old, err := tx.Cron(name) // a tick may have come in between
 		if err != nil && job.KindOf(err) != job.NotFound {
 			return err
 		}
 		c = s.revise(old, want, spec, now)
-		return t.PutCron(c)
+		return tx.PutCron(c)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if e := planned(c, spec, env, s.anchorOf(c)); s.crons.put(name, e) {
-		s.ticker.wake(0, e.wake)
-	}
+	s.planned(name, entryOf(c, spec, env, s.anchorOf(c)))
 	return c.Clone(), nil
 }
 
 // readCron checks a schedule and fills its defaults.
-func (s *Sidecar) readCron(c *job.CronSpec, now time.Time) (cronsched.Spec, job.Checked, error) {
+func (s *Schedules) readCron(c *job.CronSpec, now time.Time) (cronsched.Spec, job.Checked, error) {
 	env, err := c.Validate()
 	if err != nil {
 		return cronsched.Spec{}, env, err
@@ -109,7 +106,7 @@ func (s *Sidecar) readCron(c *job.CronSpec, now time.Time) (cronsched.Spec, job.
 		e.Details = map[string]any{"field": "expression"}
 		return spec, env, e
 	}
-	if s.o.Ticks != nil && c.Overlap != job.OverlapSkip && c.Overlap != job.OverlapAllow {
+	if s.ticks != nil && c.Overlap != job.OverlapSkip && c.Overlap != job.OverlapAllow {
 		e := job.Errorf(job.Invalid, "overlap_policy %s needs the run before on this server, and with --cron-coordination outbox any server may have it; choose skip or allow", c.Overlap)
 		e.Details = map[string]any{"field": "overlap_policy"}
 		return spec, env, e
@@ -118,7 +115,7 @@ func (s *Sidecar) readCron(c *job.CronSpec, now time.Time) (cronsched.Spec, job.
 }
 
 // revise is the schedule as it is to be stored; old is nil for a new one.
-func (s *Sidecar) revise(old *job.Cron, want job.CronSpec, spec cronsched.Spec, now time.Time) *job.Cron {
+func (s *Schedules) revise(old *job.Cron, want job.CronSpec, spec cronsched.Spec, now time.Time) *job.Cron {
 	c := &job.Cron{CronSpec: want, CreatedAt: now, UpdatedAt: now, AnchorAt: now, SeenAt: now}
 	same := false
 	if old != nil {
@@ -144,35 +141,35 @@ func (s *Sidecar) revise(old *job.Cron, want job.CronSpec, spec cronsched.Spec, 
 }
 
 // DeleteCron removes a schedule; see [job.CronService].
-func (s *Sidecar) DeleteCron(ctx context.Context, name string) (*job.Cron, error) {
+func (s *Schedules) DeleteCron(ctx context.Context, name string) (*job.Cron, error) {
 	var c *job.Cron
-	err := s.withCrons(ctx, func() error {
-		return s.update(ctx, func(t *turn) (err error) {
-			if c, err = t.Cron(name); err != nil {
+	err := s.locked(ctx, func() error {
+		return s.host.Update(ctx, func(tx Tx) (err error) {
+			if c, err = tx.Cron(name); err != nil {
 				return err
 			}
-			return t.DeleteCron(name)
+			return tx.DeleteCron(name)
 		})
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.crons.put(name, nil)
+	s.planned(name, nil)
 	return c, nil
 }
 
 // Cron reads a schedule; see [job.CronService].
-func (s *Sidecar) Cron(ctx context.Context, name string) (*job.Cron, error) {
+func (s *Schedules) Cron(ctx context.Context, name string) (*job.Cron, error) {
 	return s.storedCron(ctx, name)
 }
 
-func (s *Sidecar) storedCron(ctx context.Context, name string) (*job.Cron, error) {
+func (s *Schedules) storedCron(ctx context.Context, name string) (*job.Cron, error) {
 	return view(ctx, s, func(tx job.ReadTx) (*job.Cron, error) { return tx.Cron(name) })
 }
 
 // Crons lists schedules; see [job.CronService].
-func (s *Sidecar) Crons(ctx context.Context, f job.CronFilter) (job.CronPage, error) {
-	all, err := view(ctx, s, func(tx job.ReadTx) ([]*job.Cron, error) { return tx.Crons() })
+func (s *Schedules) Crons(ctx context.Context, f job.CronFilter) (job.CronPage, error) {
+	all, err := view(ctx, s, job.ReadTx.Crons)
 	if f.Enabled != nil {
 		all = slices.DeleteFunc(all, func(c *job.Cron) bool { return c.On() != *f.Enabled })
 	}
@@ -185,7 +182,7 @@ func (s *Sidecar) Crons(ctx context.Context, f job.CronFilter) (job.CronPage, er
 }
 
 // CronHistory tells of the newest runs; see [job.CronService].
-func (s *Sidecar) CronHistory(ctx context.Context, name string, n int) ([]job.CronJob, error) {
+func (s *Schedules) CronHistory(ctx context.Context, name string, n int) ([]job.CronJob, error) {
 	return view(ctx, s, func(tx job.ReadTx) ([]job.CronJob, error) {
 		c, err := tx.Cron(name)
 		if err != nil {
@@ -205,100 +202,84 @@ func (s *Sidecar) CronHistory(ctx context.Context, name string, n int) ([]job.Cr
 			if history[i].Job, err = tx.Job(r.JobID); err != nil && job.KindOf(err) != job.NotFound {
 				return nil, err
 			}
-			s.show(history[i].Job)
+			s.host.Show(history[i].Job)
 		}
 		return history, nil
 	})
 }
 
 // TriggerCron makes a job of a schedule now; see [job.CronService].
-func (s *Sidecar) TriggerCron(ctx context.Context, name string) (*job.Job, error) {
+func (s *Schedules) TriggerCron(ctx context.Context, name string) (*job.Job, error) {
 	c, err := s.storedCron(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	spec, env, err := s.readCron(&c.CronSpec, s.now())
+	spec, env, err := s.readCron(&c.CronSpec, s.host.Now())
 	if err != nil {
 		return nil, err
 	}
-	now := s.now()
-	r := newRun(c, env, s.o.NewID(), now, now)
+	now := s.host.Now()
+	r := newRun(c, env, s.host.NewID(), now, now)
 	if err := s.allow(ctx, r); err != nil { // outside of the lock: it may take its time
 		return nil, err
 	}
-	s.cronVerbs.Lock()
-	defer s.cronVerbs.Unlock()
-	if err := s.loadCrons(ctx); err != nil {
+	s.verbs.Lock()
+	defer s.verbs.Unlock()
+	if err := s.load(ctx); err != nil {
 		return nil, err
 	}
 	version := c.UpdatedAt
-	err = s.update(ctx, func(t *turn) error {
-		if c, err = t.Cron(name); err != nil {
+	err = s.host.Update(ctx, func(tx Tx) error {
+		if c, err = tx.Cron(name); err != nil {
 			return err
 		}
 		if !c.UpdatedAt.Equal(version) {
 			return job.Errorf(job.Conflict, "the schedule %s was changed while its job was made; trigger it again", name)
 		}
 		was := c.SeenAt
-		if err := s.launch(t, c, r, now, t.insert); err != nil {
+		if err := s.launch(tx, c, r, now, func(j *job.Job) error { return tx.Insert(j) }); err != nil {
 			return err
 		}
 		if r.met != nil {
 			return r.met
 		}
-		if err := t.Tell(job.CronEvent(job.CronTriggered, name, now, job.CronRun{At: now, JobID: r.job.ID})); err != nil {
+		if err := tx.Tell(job.CronEvent(job.CronTriggered, name, now, job.CronRun{At: now, JobID: r.job.ID})); err != nil {
 			return err
 		}
 		c.Note(job.CronRun{At: now, JobID: r.job.ID})
 		c.LastRunAt = now
-		return claimed(t, c, was)
+		return claimed(tx, c, was)
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.crons.put(name, planned(c, spec, env, s.anchorOf(c)))
-	s.launched(r)
+	s.planned(name, entryOf(c, spec, env, s.anchorOf(c)))
 	return r.job, nil
 }
 
-// loadCrons reads the schedules into the timetable, once. What runs still wait for is
-// looked at anew. The caller holds cronVerbs.
-func (s *Sidecar) loadCrons(ctx context.Context) error {
-	if s.crons.loaded {
+// load reads the schedules into the timetable, once. The caller holds verbs.
+func (s *Schedules) load(ctx context.Context) error {
+	if s.loaded {
 		return nil
 	}
-	now := s.now()
-	s.crons.reset()
-	all, err := view(ctx, s, func(tx job.ReadTx) ([]*job.Cron, error) { return tx.Crons() })
-	if err != nil {
-		return err
-	}
-	var waiting []*job.Job
-	err = s.update(ctx, func(t *turn) (err error) {
-		waiting, err = t.Due(job.Pending, job.Forever, math.MaxInt32)
-		return err
-	})
+	now := s.host.Now()
+	s.table.reset()
+	all, err := view(ctx, s, job.ReadTx.Crons)
 	if err != nil {
 		return err
 	}
 	for _, c := range all {
 		spec, env, err := s.readCron(&c.CronSpec, now)
 		if err != nil {
-			s.log.Error("a stored schedule cannot be used on this machine and does not fire; change or remove it", "cron", c.Name, "error", err)
+			s.host.Log.Error("a stored schedule cannot be used on this machine and does not fire; change or remove it", "cron", c.Name, "error", err)
 			continue
 		}
 		if c.On() { // the laws of its zone may have changed
 			c.NextRunAt = cronsched.Following(c, spec, s.anchorOf(c), c.SeenAt)
 		}
-		s.crons.put(c.Name, planned(c, spec, env, s.anchorOf(c)))
+		s.table.put(c.Name, entryOf(c, spec, env, s.anchorOf(c)))
 	}
-	for _, j := range waiting {
-		if other := j.WaitsFor(); other != "" {
-			s.crons.wait(j.ID, other)
-			s.crons.end(other) // perhaps: the round looks
-		}
-	}
-	s.crons.rewound(now)
-	s.crons.loaded = true
+	s.table.rewound(now)
+	s.loaded = true
 	return nil
 }

@@ -1,0 +1,256 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/outrider-jobs/outrider/cronsched"
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// errStale is why a tick is not claimed: another server of the store has stepped
+// the schedule, changed it or removed it.
+var errStale = errors.New("it is not as it was when its tick was decided")
+
+// claimed saves what has become of a schedule, which claims its tick.
+func claimed(tx Tx, c *job.Cron, was time.Time) error {
+	ok, err := tx.StepCron(c, was)
+	if err == nil && !ok {
+		return job.Errorf(job.Internal, "the schedule %s: %w", c.Name, errStale)
+	}
+	return err
+}
+
+// firing is what one schedule has to do.
+type firing struct {
+	e *entry
+	cronsched.Decision
+	run    *run      // nil when nothing fires
+	stored *job.Cron // the schedule as it is after the commit
+}
+
+// atOnce is how many schedules are decided together.
+const atOnce = 1000
+
+// fire does what is due. There may be ten thousand schedules of one instant: they
+// are decided and stored some at a time.
+func (s *Schedules) fire(ctx context.Context, now time.Time) error {
+	if err := s.locked(ctx, func() error { return nil }); err != nil {
+		return err
+	}
+	s.table.spread(now)
+	for due := s.table.due(now, atOnce); len(due) > 0; due = s.table.due(now, atOnce) {
+		err := s.fireSome(ctx, due, now)
+		for _, e := range due {
+			s.table.back(e)
+		}
+		if err != nil {
+			return err
+		}
+		now = s.host.Now()
+	}
+	return nil
+}
+
+// fireSome does what schedules that are due have to do.
+func (s *Schedules) fireSome(ctx context.Context, due []*entry, now time.Time) error {
+	firings := make([]firing, 0, len(due))
+	for _, e := range due {
+		f, err := s.prepare(ctx, e, now)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil { // nobody can tell now, and the others need not wait for it
+			s.host.Log.Error("a middleware cannot tell now whether a schedule may make its job, and will be asked again", "cron", e.cron.Name, "error", err)
+			e.wake = now.Add(pause)
+			continue
+		}
+		firings = append(firings, f)
+	}
+	if err := s.agree(ctx, firings); err != nil {
+		return err
+	}
+	return s.locked(ctx, func() error {
+		firings = slices.DeleteFunc(firings, func(f firing) bool { return !s.table.has(f.e) }) // it was changed meanwhile
+		return s.settle(ctx, firings, now)
+	})
+}
+
+// prepare decides what an entry has to do, outside of any transaction.
+func (s *Schedules) prepare(ctx context.Context, e *entry, now time.Time) (firing, error) {
+	upto := now
+	if ago := now.Sub(e.until); ago >= 0 && ago <= spreadOver+late { // later it would be no catch-up of this outage
+		upto = e.until
+	}
+	f := firing{e: e, Decision: cronsched.Decide(e.cron, e.spec, e.anchor, upto)}
+	if f.Fire.IsZero() {
+		return f, nil
+	}
+	if e.id == "" || !e.at.Equal(f.Fire) {
+		e.id, e.at = s.host.NewID(), f.Fire
+	}
+	f.run = newRun(e.cron, e.env, e.id, f.Fire, now)
+	return f, s.allow(ctx, f.run)
+}
+
+// agree asks the other servers of the app whose tick it is, where there are any.
+func (s *Schedules) agree(ctx context.Context, firings []firing) error {
+	if s.ticks == nil {
+		return nil
+	}
+	var ticks []job.Tick
+	var runs []*run
+	for _, f := range firings {
+		if f.run != nil && f.run.refused == nil {
+			ticks = append(ticks, job.Tick{Name: f.e.cron.Name, At: f.Fire, Overlap: f.e.cron.Overlap, Envelope: f.run.env})
+			runs = append(runs, f.run)
+		}
+	}
+	if len(ticks) == 0 {
+		return nil
+	}
+	skipped, err := s.ticks.Fire(ctx, ticks, func(id job.ID) (bool, error) {
+		j, err := view(ctx, s, func(tx job.ReadTx) (*job.Job, error) { return tx.Job(id) })
+		if job.KindOf(err) == job.NotFound {
+			return false, nil
+		}
+		return err == nil && !j.State.Terminal(), err
+	})
+	if err != nil {
+		return err
+	}
+	for i, r := range runs {
+		r.skipped = skipped[i]
+	}
+	return nil
+}
+
+// settle stores the firings, as many in one transaction as its time allows. One
+// that cannot be stored must not hold up the others.
+func (s *Schedules) settle(ctx context.Context, firings []firing, now time.Time) error {
+	for len(firings) > 0 {
+		n, err := s.storeSome(ctx, firings, now)
+		for some := n - 1; err != nil && job.KindOf(err) != job.Unavailable && n > 1; some = n / 2 {
+			n, err = s.storeSome(ctx, firings[:some], now) // the last is to blame, or one whose job was stored with its
+		}
+		if job.KindOf(err) == job.Unavailable || ctx.Err() != nil {
+			return err
+		}
+		if errors.Is(err, errStale) {
+			err = s.reread(ctx, firings[0].e.cron.Name, now)
+		}
+		if err != nil {
+			s.host.Log.Error("the tick of a schedule could not be stored and will be tried again", "cron", firings[0].e.cron.Name, "error", err)
+			firings[0].e.wake = now.Add(time.Minute)
+		}
+		firings = firings[max(n, 1):]
+	}
+	return nil
+}
+
+// reread plans a schedule as it is stored now.
+func (s *Schedules) reread(ctx context.Context, name string, now time.Time) error {
+	c, err := s.storedCron(ctx, name)
+	if job.KindOf(err) == job.NotFound {
+		s.table.put(name, nil)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	spec, env, err := s.readCron(&c.CronSpec, now)
+	if err == nil {
+		s.table.put(name, entryOf(c, spec, env, s.anchorOf(c)))
+	}
+	return err
+}
+
+// storeSome stores the first of the firings in one transaction and says how many
+// they are, or would have been.
+func (s *Schedules) storeSome(ctx context.Context, firings []firing, now time.Time) (n int, err error) {
+	err = s.host.Update(ctx, func(tx Tx) error {
+		began := time.Now()
+		b := batch{Tx: tx}
+		for n = 0; n < len(firings) && (n == 0 || time.Since(began) < share); {
+			n++
+			if err := s.take(&b, &firings[n-1], now); err != nil {
+				return err
+			}
+		}
+		return b.flush()
+	})
+	if err != nil {
+		return n, err
+	}
+	s.took(firings[:n])
+	return n, nil
+}
+
+// took takes over what has been stored.
+func (s *Schedules) took(firings []firing) {
+	for _, f := range firings {
+		f.e.became(f.stored)
+	}
+}
+
+// batch is a transaction whose new jobs are stored together.
+type batch struct {
+	Tx
+	jobs []*job.Job
+}
+
+func (b *batch) add(j *job.Job) error {
+	if b.jobs = append(b.jobs, j); len(b.jobs) < 128 {
+		return nil
+	}
+	return b.flush()
+}
+
+func (b *batch) flush() error {
+	err := b.Insert(b.jobs...)
+	b.jobs = b.jobs[:0]
+	return err
+}
+
+// take stores one turn: the job, what it tells, and the claim of its tick.
+func (s *Schedules) take(b *batch, f *firing, now time.Time) error {
+	c := f.After.Clone() // as this may run more than once
+	if f.run != nil {
+		if err := s.result(b, c, f, now); err != nil {
+			return err
+		}
+	}
+	for _, e := range f.Told {
+		if err := b.Tell(e); err != nil {
+			return err
+		}
+	}
+	f.stored = c
+	return claimed(b, c, f.Was)
+}
+
+// result makes the job of a tick, or notes why there is none.
+func (s *Schedules) result(b *batch, c *job.Cron, f *firing, now time.Time) error {
+	made := f.run.env.ID()
+	if s.ticks == nil || f.run.refused != nil {
+		if err := s.launch(b.Tx, c, f.run, now, b.add); err != nil {
+			return err
+		}
+	} else if f.run.skipped == "" { // its job is in the outbox
+		c.LastJob = made
+		c.RunCount++
+	}
+	kind, r := job.CronTriggered, job.CronRun{At: f.Fire, JobID: made}
+	if f.run.skipped != "" {
+		kind, r = job.CronSkipped, job.CronRun{At: f.Fire, Skipped: f.run.skipped}
+	} else {
+		c.LastRunAt = f.Fire
+	}
+	c.Note(r)
+	if r.Skipped == job.SkippedElsewhere {
+		return nil // that server tells
+	}
+	return b.Tell(job.CronEvent(kind, c.Name, now, r))
+}

@@ -1,0 +1,133 @@
+package schedule
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// Host is what the service that the schedules belong to does for them. All of it
+// must be set.
+type Host struct {
+	Log    *slog.Logger
+	Now    func() time.Time // in UTC, to the millisecond
+	NewID  func() job.ID
+	View   func(context.Context, func(job.ReadTx) error) error
+	Update func(context.Context, func(Tx) error) error // fn may run more than once
+	Admit  func(context.Context, *job.Checked) error   // asks the middleware, which may change it
+	Show   func(...*job.Job)                           // takes out of jobs what is not to be shown; nil stands for none
+}
+
+// Tx is one transaction of the service. What follows from its changes is the
+// service's to do.
+type Tx interface {
+	job.WorkTx
+	// Save stores what has become of a job that this Tx has read.
+	Save(*job.Job) error
+	// Insert stores new jobs without keys, or fails if an ID is taken.
+	Insert(...*job.Job) error
+	// InsertKeyed stores a new job if its keys let it.
+	InsertKeyed(j *job.Job, now time.Time) (job.Receipt, error)
+}
+
+// Ticks is where the servers of one app agree on which of them makes the job of
+// a tick.
+type Ticks interface {
+	// Fire makes the jobs of the ticks that no other server has made, each once
+	// whatever happens, and says of each of the others, with a reason of
+	// [job.CronSkipped], why it made none. live reports whether a job has not ended
+	// on this server. After an error nothing is known; the same ticks with the same
+	// ids may be tried again.
+	Fire(ctx context.Context, ticks []job.Tick, live func(job.ID) (bool, error)) (skipped []string, err error)
+}
+
+// Schedules are the schedules of a service. They are a [job.CronService], and safe
+// for concurrent use.
+type Schedules struct {
+	host  Host
+	ticks Ticks // nil: this server fires all of its schedules
+
+	verbs  sync.Mutex // held while a schedule is changed, or its tick stored
+	loaded bool       // the timetable holds what is stored; under verbs
+	table  timetable
+
+	poke   chan struct{} // room for one: a schedule has changed
+	looked time.Time     // when the clock was last looked at; Fire's alone
+}
+
+const (
+	longest = time.Second           // sleep while there are schedules, so that a clock that is set is noticed
+	idle    = 365 * 24 * time.Hour  // sleep while there are none
+	pause   = time.Second           // after a failure
+	share   = 40 * time.Millisecond // of the writer's time for one transaction, so that callers get their turn
+)
+
+// New makes the schedules of a service; ticks may be nil. It starts nothing.
+func New(host Host, ticks Ticks) *Schedules {
+	return &Schedules{host: host, ticks: ticks, poke: make(chan struct{}, 1), looked: host.Now()}
+}
+
+// Run fires the schedules until ctx ends.
+func (s *Schedules) Run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.poke:
+		case <-timer.C:
+		}
+		next := s.Fire(ctx)
+		timer.Reset(max(0, next.Sub(s.host.Now())))
+	}
+}
+
+// Fire does what the schedules have to do now, and says when there is more. It is
+// called by one goroutine at a time.
+func (s *Schedules) Fire(ctx context.Context) (next time.Time) {
+	now := s.host.Now()
+	if back := s.looked.Sub(now); back > 0 && s.table.rewound(now) {
+		s.host.Log.Warn("the clock was set back; schedules do not fire again for what they have fired for", "back", back)
+	}
+	s.looked = now
+	if err := s.fire(ctx, now); err != nil {
+		if ctx.Err() == nil {
+			s.host.Log.Error("a background duty failed and will be tried again", "duty", "cron", "error", err)
+		}
+		return now.Add(pause)
+	}
+	return s.table.next(s.host.Now())
+}
+
+// planned puts a schedule into the timetable, in place of what is there by that
+// name, and has Run look; nil takes it out.
+func (s *Schedules) planned(name string, e *entry) {
+	s.table.put(name, e)
+	select {
+	case s.poke <- struct{}{}:
+	default:
+	}
+}
+
+// locked runs fn while no other verb changes a schedule, with all of them loaded.
+func (s *Schedules) locked(ctx context.Context, fn func() error) error {
+	s.verbs.Lock()
+	defer s.verbs.Unlock()
+	if err := s.load(ctx); err != nil {
+		return err
+	}
+	return fn()
+}
+
+// view runs fn on a snapshot and returns what it read.
+func view[T any](ctx context.Context, s *Schedules, fn func(job.ReadTx) (T, error)) (out T, err error) {
+	err = s.host.View(ctx, func(tx job.ReadTx) (err error) {
+		out, err = fn(tx)
+		return err
+	})
+	return out, err
+}

@@ -1,0 +1,60 @@
+package sidecar
+
+import (
+	"context"
+	"time"
+
+	"github.com/outrider-jobs/outrider/job"
+	"github.com/outrider-jobs/outrider/sidecar/schedule"
+)
+
+// Ticks is where the servers of one app agree on which of them makes the job of
+// a tick. See [Options].
+type Ticks = schedule.Ticks
+
+// cronService are the verbs of the schedules.
+type cronService = job.CronService
+
+// schedules makes the schedules of this service.
+func (s *Sidecar) schedules() *schedule.Schedules {
+	return schedule.New(schedule.Host{Log: s.log, Now: s.now, NewID: s.o.NewID, Admit: s.admitRun, Show: s.show,
+		View: func(ctx context.Context, fn func(job.ReadTx) error) error { return s.store.View(ctx, fn) },
+		Update: func(ctx context.Context, fn func(schedule.Tx) error) error {
+			return s.update(ctx, func(t *turn) error { return fn(cronTurn{t, s}) })
+		}}, s.o.Ticks)
+}
+
+// admitRun asks the middleware about the run of a schedule.
+func (s *Sidecar) admitRun(ctx context.Context, c *job.Checked) error {
+	cs := []job.Checked{*c}
+	_, err := s.admit(ctx, cs)
+	*c = cs[0]
+	return err
+}
+
+// cronTurn is a turn as package schedule knows it.
+type cronTurn struct {
+	*turn
+	s *Sidecar
+}
+
+func (t cronTurn) Save(j *job.Job) error { return t.save(j) }
+
+func (t cronTurn) Insert(js ...*job.Job) error {
+	stored, err := t.insertAll(js)
+	for i := range stored {
+		if err == nil && !stored[i] {
+			_, err = taken(t, js[i].Envelope)
+		}
+	}
+	return err
+}
+
+func (t cronTurn) InsertKeyed(j *job.Job, now time.Time) (job.Receipt, error) {
+	return t.s.insertKeyed(t.turn, j, now, taken)
+}
+
+// taken is known for ids that were made a moment ago.
+func taken(_ job.JobReader, e job.Envelope) (*job.Job, error) {
+	return nil, job.Errorf(job.Internal, "job %s exists already, and its id was made a moment ago", e.ID)
+}

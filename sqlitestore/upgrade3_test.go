@@ -1,0 +1,125 @@
+package sqlitestore
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/outrider-jobs/outrider/job"
+	"github.com/outrider-jobs/outrider/job/storetest"
+)
+
+//go:embed testdata/schema2.sql
+var schema2 string
+
+// runsOf2 fills a store with runs of a schedule as schema 2 had them: what they
+// wait for is in their meta. By name: two that run, and who waits for what.
+func runsOf2(t *testing.T, s *Store) map[string]job.ID {
+	t.Helper()
+	ids := map[string]job.ID{}
+	add := func(name, after string, at time.Time, change func(*job.Job)) {
+		j := storetest.New(t, "q", func(j *job.Job) {
+			j.Meta = json.RawMessage(`{"n":1}`)
+			if after != "" {
+				j.Hold = true
+				j.Meta = json.RawMessage(fmt.Sprintf(`{"cron_after":%q,"cron_triggered_at":%q,"n":1}`, ids[after], job.FormatTime(at)))
+			}
+			if change != nil && name == "delayed" {
+				change(j)
+			}
+		})
+		if change != nil && name != "delayed" {
+			change(j)
+		}
+		if j.State == job.Pending && after != "" && j.DueAt.IsZero() {
+			j.DueAt = job.Forever
+		}
+		ids[name] = j.ID
+		if err := s.Update(t.Context(), func(tx job.Tx) error { return tx.InsertJob(j) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cancel := func(j *job.Job) {
+		if err := j.Cancel(storetest.Now, "", ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	done := func(j *job.Job) {
+		if err := lives[job.Completed](j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := storetest.Now
+	add("runs", "", now, nil)
+	add("ended", "", now, done)
+	add("waits", "runs", now, nil)
+	add("stopped", "waits", now, cancel)
+	add("behind the stopped", "stopped", now, nil)
+	add("expires", "runs", now, func(j *job.Job) { j.ExpiresAt = now.Add(time.Hour); j.DueAt = j.ExpiresAt })
+	add("free", "ended", now, nil)
+	add("delayed", "ended", now, func(j *job.Job) { j.Delay = time.Hour })
+	add("of a client", "runs", now.Add(time.Second), nil)
+	return ids
+}
+
+// A file of schema 2 is taken over: its runs that wait are behind those that they
+// wait for, and one whose predecessor had ended already goes on.
+func TestUpgradeOfRunsThatWait(t *testing.T) {
+	s := opened(t)
+	ids := runsOf2(t, s)
+	path := ofAge(t, s, schema2, 2, "jobs", "queues", "workers", "events", "marks", "crons")
+	old, err := Open(t.Context(), path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	if got, want := shape(t, old.w.conn), shape(t, s.w.conn); !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	now := storetest.Now
+	for name, want := range map[string]struct {
+		state job.State
+		after string
+		due   time.Time
+	}{
+		"waits": {job.Pending, "runs", time.Time{}}, "behind the stopped": {job.Pending, "waits", time.Time{}},
+		"expires": {job.Pending, "runs", now.Add(time.Hour)}, "stopped": {job.Cancelled, "", now},
+		"free": {job.Scheduled, "", now}, "delayed": {job.Scheduled, "", now.Add(time.Hour)},
+	} {
+		if err := old.Update(t.Context(), func(tx job.Tx) error {
+			j, err := tx.Job(ids[name])
+			if err == nil && (j.State != want.state || j.After != ids[want.after] || !j.DueAt.Equal(want.due)) {
+				t.Errorf("%q is %s after %s, due at %s; want %+v", name, j.State, j.After, j.DueAt, want)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := old.Update(t.Context(), func(tx job.Tx) error {
+		waiting, err := tx.Waiting(ids["runs"])
+		if len(waiting) != 2 {
+			t.Errorf("%d wait for the one that runs, want 2", len(waiting))
+		}
+		free, derr := tx.Due(job.Scheduled, now, 9)
+		if err != nil || derr != nil || len(free) != 1 || free[0].ID != ids["free"] {
+			t.Fatalf("%v is due, %v, %v", free, err, derr)
+		}
+		if err := free[0].Ready(now); err != nil {
+			return err
+		}
+		return tx.UpdateJob(free[0])
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := old.Update(t.Context(), func(tx job.Tx) error { // its due_at is that of the older store
+		return tx.DeleteJob(ids["of a client"])
+	}); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Audit(t, old)
+}
