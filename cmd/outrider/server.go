@@ -54,11 +54,8 @@ func (s *server) open(ctx context.Context) error {
 		return err
 	}
 	store, err := sqlitestore.Open(ctx, s.cfg.db, sqlitestore.Options{Log: s.log, AcceptDamage: s.cfg.acceptDamage})
-	if job.KindOf(err) == job.Conflict {
-		return &failure{exitConflict, err} // another outrider has it
-	}
 	if err != nil {
-		return err
+		return badStore(err)
 	}
 	s.store = store
 	s.closers = append(s.closers, func() error { return closeStore(store) })
@@ -106,6 +103,20 @@ func chosenBy(flag string, err error) error {
 	}
 	if err = fmt.Errorf("%w with %s", err, flag); taken.InUse {
 		return &failure{exitConflict, err}
+	}
+	return err
+}
+
+// badStore adds to why a store is not opened the flag that mends it.
+func badStore(err error) error {
+	var damage *sqlitestore.DamageError
+	switch {
+	case errors.As(err, &damage) && damage.Acceptable:
+		return fmt.Errorf("%w (with --accept-damage)", err)
+	case job.KindOf(err) == job.Conflict: // another outrider has it
+		return &failure{exitConflict, fmt.Errorf("%w (--db names the file)", err)}
+	case job.KindOf(err) == job.Unavailable:
+		return fmt.Errorf("%w (--db names the file)", err)
 	}
 	return err
 }
