@@ -26,7 +26,7 @@ var mayImport = map[string][]string{
 	"adapters/sqlite":      {"job", "outbox"},
 	"adapters/postgres":    {"job", "outbox"},
 	"adapters/mysql":       {"job", "outbox"},
-	"adapters/pgx":         {"job", "outbox"},
+	"adapters/pgx":         {"job", "outbox", "adapters/postgres"},
 	"adapters/gorm":        {"job", "outbox"},
 	"adapters/nethttp":     {"job", "internal/rawjson"},
 	"adapters/echo":        {"job", "adapters/nethttp"}, // the rules of headers stand once
@@ -40,6 +40,14 @@ var mayImport = map[string][]string{
 	"internal/wording":     {},
 	"internal/logsink":     {},
 	"internal/testdb":      {},
+	"internal/dsntest":     {},
+	"internal/netguard":    {"job"},
+	"internal/self":        {},
+	"internal/memory":      {},
+	"internal/readfile":    {},
+	"internal/appdb":       {"job", "outbox", "adapters/sqlite", "adapters/postgres", "adapters/mysql", "sidecar/httpapi"},
+	"internal/bench":       {"job", "outbox", "adapters/postgres", "client", "sidecar", "sqlitestore", "internal/appdb", "internal/netguard", "internal/self"},
+	"internal/demo":        {"job", "outbox", "adapters/sqlite", "client", "internal/self"},
 	"client":               {"job", "internal/wire"},
 	"once":                 {"job"},
 	"examples":             {},
@@ -47,7 +55,8 @@ var mayImport = map[string][]string{
 	"examples/go-once":     public,
 	"examples/go-postgres": public,
 	"examples/go-sqlite":   public,
-	"cmd/outrider":         append([]string{"internal/wording", "internal/logsink", "internal/rawjson"}, public...),
+	"cmd/outrider": append([]string{"internal/wording", "internal/logsink", "internal/rawjson", "internal/netguard", "internal/appdb",
+		"internal/bench", "internal/demo", "internal/memory", "internal/readfile"}, public...),
 }
 
 // public is what anybody may import.

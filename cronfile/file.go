@@ -52,7 +52,7 @@ func Parse(name string, raw []byte) (*File, error) {
 	case isJSON:
 		raw = bytes.ReplaceAll(raw, []byte("\t"), []byte(" ")) // never inside a string of JSON, and not white space everywhere in YAML
 	case strings.EqualFold(filepath.Ext(name), ".json") && len(bytes.TrimSpace(raw)) > 0:
-		return nil, badJSON(name, raw)
+		return nil, wording.BadJSON(name, raw)
 	}
 	body, err := parse(name, raw)
 	if err != nil {
@@ -82,19 +82,6 @@ func (f *File) Specs() ([]job.CronSpec, error) {
 		}
 	}
 	return specs, errors.Join(errs...)
-}
-
-// badJSON says where a text is no JSON.
-func badJSON(name string, raw []byte) error {
-	var v json.RawMessage
-	err := json.Unmarshal(raw, &v)
-	var wrong *json.SyntaxError
-	if !errors.As(err, &wrong) {
-		return fmt.Errorf("%s cannot be read: %w", name, err)
-	}
-	before := raw[:max(wrong.Offset-1, 0)] // Offset is behind the byte that is wrong
-	column := utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1
-	return fmt.Errorf("%s is no JSON, line %d, column %d: %w", name, 1+bytes.Count(before, []byte("\n")), column, wrong)
 }
 
 // read takes the members of the file: crons, and those that begin with x-, which

@@ -12,7 +12,7 @@ type Room interface {
 
 // NoRoom says that there is no memory even for the first of what was asked for.
 func NoRoom() error {
-	return Errorf(Unavailable, "the server has no memory left for an answer as large as this one: others are being read at the moment; ask again, with a smaller limit if there is one, or raise --memory-limit")
+	return Errorf(Unavailable, "the server has no memory left for an answer as large as this one: others are being read at the moment; ask again, with a smaller limit if there is one, or raise the server's memory limit")
 }
 
 // Size is about how many bytes of memory the job takes.

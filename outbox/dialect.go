@@ -42,6 +42,10 @@ type Dialect struct {
 	// Audit are questions about the rest: each returns a row per thing that is
 	// missing, one text that says what and how to mend it. Check asks them in turn.
 	Audit []string
+	// Refused says which right is missing, and what gives it, where a statement of
+	// that verb on that table was refused; empty for any other error. Nil: Audit
+	// asks the catalog for the rights.
+	Refused func(err error, verb, table string) string
 
 	Insert  string // job_id or NULL, job_type, job_args, job_options
 	Pending string // now, limit; returns id, job_id, job_type, job_args, job_options, created_at, attempts, 1 if it was sent before or 0, by id

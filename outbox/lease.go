@@ -94,7 +94,7 @@ func (r *Relay) renew(ctx context.Context) (int64, error) {
 		r.watched += max(0, d)
 	}
 	if d > r.o.Lease && !r.reached.IsZero() && !r.standby && r.o.Release == OnComplete {
-		r.o.Log.Warn("outbox: the lease was renewed too late, so others may have taken this job server's rows, and their jobs may run twice. Was the database away, or this machine too busy? A longer --outbox-lease bears more",
+		r.o.Log.Warn("outbox: the lease was renewed too late, so others may have taken this job server's rows, and their jobs may run twice. Was the database away, or this machine too busy? A longer lease bears more",
 			"outbox", r.o.Name, "lease", r.o.Lease, "last_renewed", d.Round(time.Millisecond))
 	}
 	r.reached = now
@@ -273,7 +273,7 @@ func (r *Relay) warnOfPeers(ctx context.Context) error {
 		return r.failed(ctx, "look for other relays in", err)
 	}
 	if r.o.Fresh && lost > 0 {
-		r.o.Log.Warn("outbox: this job server's disk is new, and rows of this outbox were sent to another one with on_relay: what had not ended there is lost if its disk is. Bring that disk back, or relay with --outbox-release on_complete",
+		r.o.Log.Warn("outbox: this job server's disk is new, and rows of this outbox were sent to another one with on_relay: what had not ended there is lost if its disk is. Bring that disk back, or relay with release on_complete",
 			"outbox", r.o.Name, "rows_sent_by_others", lost, "last_seen", time.UnixMilli(last).UTC().Format(time.RFC3339))
 	}
 	return nil

@@ -16,7 +16,10 @@ import (
 // DamageError refuses a store from which acknowledged jobs are lost, or that is no
 // database. It wraps a [job.Error] of the kind Unavailable, which tells what is
 // damaged, where, and what to do. Nothing was changed.
-type DamageError struct{ Err error }
+type DamageError struct {
+	Err        error
+	Acceptable bool // Options.AcceptDamage would copy the files aside, and go on without what is lost
+}
 
 // Error tells the damage to the operator.
 func (e *DamageError) Error() string { return e.Err.Error() }
@@ -25,7 +28,7 @@ func (e *DamageError) Error() string { return e.Err.Error() }
 func (e *DamageError) Unwrap() error { return e.Err }
 
 func damagef(format string, args ...any) error {
-	return &DamageError{job.Errorf(job.Unavailable, format, args...)}
+	return &DamageError{Err: job.Errorf(job.Unavailable, format, args...)}
 }
 
 // asDamage makes a DamageError of what SQLite calls corrupt.
@@ -61,7 +64,7 @@ func examine(path string, o Options) (survey, error) {
 		return found, found.judge(path, o)
 	}
 	if o.AcceptDamage {
-		o.Log.Warn("--accept-damage is on and no damage was found: leave it out, or the next is passed over, too", "path", path)
+		o.Log.Warn("damage is accepted and none was found: accept no longer, or the next is passed over, too", "path", path)
 	}
 	if found.frames == 0 {
 		return found, nil
@@ -86,8 +89,8 @@ func unreadableFile(path string, err error) error {
 // where the operator has accepted that.
 func (s *survey) judge(path string, o Options) error {
 	if !o.AcceptDamage {
-		return damagef("%s. Nothing was changed. Keep copies of %s, %s-wal and %s-shm; then put a backup in their place, or go on without what is lost by --accept-damage, which copies them aside first",
-			s.told(), path, path, path)
+		return &DamageError{Acceptable: true, Err: job.Errorf(job.Unavailable,
+			"%s. Nothing was changed. Keep copies of %s, %s-wal and %s-shm; then put a backup in their place, or accept the damage, which copies them aside first and goes on without what is lost", s.told(), path, path, path)}
 	}
 	kept, err := keep(path, time.Now())
 	if err != nil {

@@ -120,7 +120,7 @@ func TestADamagedLogIsRefused(t *testing.T) {
 			}
 			change(f)
 			path := f.put(t)
-			refused(t, path, path+"-wal is damaged at byte ", "acknowledged", "--accept-damage", path+"-shm")
+			refused(t, path, path+"-wal is damaged at byte ", "acknowledged", "accept the damage", path+"-shm")
 		})
 	}
 }

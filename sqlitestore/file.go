@@ -19,14 +19,14 @@ const magic = "SQLite format 3\x00"
 // one may have the store open already.
 func lookedAt(path string) (missing bool, err error) {
 	if path == "" || path == ":memory:" {
-		return false, job.Errorf(job.Unavailable, "a database needs a file, got %q; name one with --db", path)
+		return false, job.Errorf(job.Unavailable, "a database needs a file, got %q; name one", path)
 	}
 	dir := folder(path)
 	switch st, err := os.Stat(dir); {
 	case err != nil:
-		return false, job.Errorf(job.Unavailable, "the folder of the database %s cannot be used; make it or choose another with --db: %w", path, err)
+		return false, job.Errorf(job.Unavailable, "the folder of the database %s cannot be used; make it or choose another: %w", path, err)
 	case !st.IsDir():
-		return false, job.Errorf(job.Unavailable, "%s is not a folder, so %s cannot be made in it; choose another place with --db", dir, path)
+		return false, job.Errorf(job.Unavailable, "%s is not a folder, so %s cannot be made in it; choose another place", dir, path)
 	}
 	if kind := networkFS(dir); kind != "" {
 		return false, job.Errorf(job.Unavailable, "%s lies on a network file system (%s), where SQLite's locks do not hold and data is lost; put the database on a local disk", path, kind)
@@ -34,7 +34,7 @@ func lookedAt(path string) (missing bool, err error) {
 	st, err := os.Stat(path)
 	switch {
 	case err == nil && !st.Mode().IsRegular():
-		return false, job.Errorf(job.Unavailable, "%s is not a plain file and cannot hold a database; choose another place with --db", path)
+		return false, job.Errorf(job.Unavailable, "%s is not a plain file and cannot hold a database; choose another place", path)
 	case err == nil && links(st) > 1:
 		return false, job.Errorf(job.Unavailable, "%s is one file with %d names (hard links), so its lock would not keep a second outrider out; remove the other names or copy it", path, links(st))
 	case err == nil && mounted(path):
@@ -90,7 +90,7 @@ func header(path string, f io.Reader) (none bool, err error) {
 		return true, orphaned(path)
 	}
 	if err != nil || string(head[:16]) != magic {
-		return false, damagef("%s is not a SQLite database; choose another file with --db, this one was not changed. If it was one, keep a copy and restore a backup", path)
+		return false, damagef("%s is not a SQLite database; choose another file, this one was not changed. If it was one, keep a copy and restore a backup", path)
 	}
 	app, v := int64(binary.BigEndian.Uint32(head[68:])), int64(binary.BigEndian.Uint32(head[60:]))
 	if app == 0 && v == 0 {
@@ -137,7 +137,7 @@ func follow(path string) (string, error) {
 		}
 		path = to
 	}
-	return "", job.Errorf(job.Unavailable, "the database %s is a link that leads to itself; choose another file with --db", path)
+	return "", job.Errorf(job.Unavailable, "the database %s is a link that leads to itself; choose another file", path)
 }
 
 // folder is where a file lies. Unlike filepath.Dir it takes nothing away: ".."

@@ -76,7 +76,7 @@ func takeLock(path string) (*flock.Flock, error) {
 }
 
 // errHeld says that another process has a lock.
-var errHeld = errors.New("stop that one first, or give this one another file with --db")
+var errHeld = errors.New("stop that one first, or give this one another file")
 
 func inUse(path, holder string) error {
 	if holder != "" {

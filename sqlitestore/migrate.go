@@ -39,11 +39,11 @@ func migrate(conn driver.Conn, path string, log *slog.Logger) error {
 func judge(path string, app, v int64) error {
 	switch {
 	case app != applicationID:
-		return job.Errorf(job.Unavailable, "%s is a SQLite database of another program (application_id %#x); choose another file with --db, this one was not changed", path, app)
+		return job.Errorf(job.Unavailable, "%s is a SQLite database of another program (application_id %#x); choose another file, this one was not changed", path, app)
 	case v > version:
 		return job.Errorf(job.Unavailable, "%s has schema %d, this outrider knows %d; start a newer outrider or restore the backup from before the upgrade, the file was not changed", path, v, version)
 	case v < oldest:
-		return job.Errorf(job.Unavailable, "%s has schema %d, so it was written by a build of outrider from before the first release, this one reads schema %d to %d; start with a new file with --db, this one was not changed", path, v, oldest, version)
+		return job.Errorf(job.Unavailable, "%s has schema %d, so it was written by a build of outrider from before the first release, this one reads schema %d to %d; start with a new file, this one was not changed", path, v, oldest, version)
 	}
 	return nil
 }

@@ -1,6 +1,10 @@
 package mysql
 
-import "strings"
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
 
 // The audit reads information_schema only. Rights are not in it: what a role
 // grants is not told there in the same way by MySQL and MariaDB, so whoever wants
@@ -147,3 +151,14 @@ WHERE NOT EXISTS (
     WHERE table_schema = DATABASE() AND table_name = 'ojs_outbox_ticks' AND sub_part IS NULL GROUP BY index_name) AS s
   WHERE s.cols IN (w.a, w.b) AND (w.uniq = 0 OR s.shared = 0))
 ORDER BY w.n`
+
+// noRight are the errors of the server for a right that is missing, as drivers write them.
+var noRight = regexp.MustCompile(`^Error (1142|1143|1044)\b`)
+
+// refused says which right is missing.
+func refused(err error, verb, table string) string {
+	if !noRight.MatchString(err.Error()) {
+		return ""
+	}
+	return fmt.Sprintf("the user of the relay lacks the right %s on %s; run as an administrator: GRANT %[1]s ON %[2]s TO that user", verb, table)
+}

@@ -37,6 +37,7 @@ func Dialect(table string) (outbox.Dialect, error) {
 		Columns:  named(`SELECT column_name FROM information_schema.columns WHERE table_schema = database() AND table_name = 'ojs_outbox'`),
 		Identity: named(`SELECT value FROM ojs_outbox_identity`),
 		Audit:    audit(table),
+		Refused:  refused,
 		Insert:   named(`INSERT INTO ojs_outbox (job_id, job_type, job_args, job_options) VALUES (?, ?, ?, ?)`),
 		Pending:  named(pending),
 		Take:     named(`UPDATE ojs_outbox FORCE INDEX (PRIMARY) SET status = 'taken', owner = ? WHERE id IN ({ids})`),

@@ -1,5 +1,6 @@
-// Package pgx writes jobs inside a transaction of github.com/jackc/pgx/v5. It
-// imports no more of pgx than the names of its types, and no pool.
+// Package pgx writes jobs inside a transaction of github.com/jackc/pgx/v5, and
+// listens for the commits of others. It may import job, outbox and
+// adapters/postgres. It must never decide what becomes of a row (outbox does).
 package pgx
 
 import (

@@ -1,6 +1,9 @@
 package sqlite
 
-import "strings"
+import (
+	"errors"
+	"strings"
+)
 
 // audit are the questions of outbox.Dialect.Audit. Types are not asked for: a
 // column of SQLite holds whatever is written to it, and the relay reads it so.
@@ -61,3 +64,13 @@ const tickIndexes = `WITH w(n, cols, uniq, told) AS (VALUES
 SELECT told FROM w WHERE 'ojs_outbox_ticks' IN (SELECT name FROM sqlite_master) AND NOT EXISTS (
   SELECT 1 FROM pragma_index_list('ojs_outbox_ticks') AS i WHERE i."unique" >= w.uniq AND i.partial = 0
   AND w.cols = (SELECT group_concat(name, ',') FROM (SELECT name FROM pragma_index_info(i.name) ORDER BY name))) ORDER BY n`
+
+// refused says that the file may not be written to: SQLite has no other rights.
+func refused(err error, _, _ string) string {
+	const readOnly = 8 // SQLITE_READONLY, in the lowest byte of a code
+	var coded interface{ Code() int }
+	if !errors.As(err, &coded) || coded.Code()&0xff != readOnly {
+		return ""
+	}
+	return "the file may not be written to by this user; the relay must mark rows in it"
+}

@@ -51,6 +51,7 @@ func Dialect(table string) (outbox.Dialect, error) {
 		Identity: named(`SELECT value FROM ojs_outbox_identity`),
 		Path:     `SELECT file FROM pragma_database_list WHERE name = 'main'`,
 		Audit:    audit(table),
+		Refused:  refused,
 		Insert:   named(`INSERT INTO ojs_outbox (job_id, job_type, job_args, job_options) VALUES (?, ?, ?, ?)`),
 		Pending:  named(pending),
 		Done:     named(`DELETE FROM ojs_outbox WHERE status = 'pending' AND id IN ({ids}) AND ` + mine("?1")),

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -86,35 +85,11 @@ func checkText(name string, raw []byte) error {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return fmt.Errorf("%s is empty; it must hold a job in JSON", name)
 	}
-	var v json.RawMessage
-	err := json.Unmarshal(raw, &v)
-	var wrong *json.SyntaxError
-	if !errors.As(err, &wrong) {
-		if err := job.CheckJSON(raw); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		return nil
+	if err := wording.BadJSON(name, raw); err != nil {
+		return err
 	}
-	at := int(max(wrong.Offset-1, 0)) // Offset is behind the byte that is wrong
-	if strings.HasPrefix(wrong.Error(), "unexpected end") {
-		at = len(bytes.TrimRight(raw, " \t\r\n"))
+	if err := job.CheckJSON(raw); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
 	}
-	line, column, text, mark := place(raw, at)
-	return fmt.Errorf("%s is no JSON, line %d, column %d: %w\n  %s\n  %s^", name, line, column, wrong, text, strings.Repeat(" ", mark))
-}
-
-// around is how many characters are shown on either side of a mistake.
-const around = 60
-
-// place is the line and the column of byte at, counted from 1, the text around
-// it in that line, and how far into the text it is.
-func place(raw []byte, at int) (line, column int, text string, mark int) {
-	line = 1 + bytes.Count(raw[:at], []byte("\n"))
-	start := bytes.LastIndexByte(raw[:at], '\n') + 1
-	rest, _, _ := bytes.Cut(raw[at:], []byte("\n"))
-	before, after := []rune(string(raw[start:at])), []rune(string(rest))
-	column = 1 + len(before)
-	left := wording.Printable(string(before[max(0, len(before)-around):]))
-	right := wording.Printable(string(after[:min(around, len(after))]))
-	return line, column, left + right, len([]rune(left))
+	return nil
 }

@@ -2,37 +2,32 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/outrider-jobs/outrider/internal/appdb"
+	"github.com/outrider-jobs/outrider/internal/bench"
 )
 
 // benchConfig is what bench is told.
 type benchConfig struct {
-	URL         string        `json:"url,omitempty"`
-	Concurrency int           `json:"concurrency"`
-	Duration    time.Duration `json:"-"`
-	Jobs        int           `json:"jobs_limit,omitempty"`
-	Workloads   []string      `json:"workloads"`
-	Payload     int           `json:"payload_bytes"`
-	Baseline    bool          `json:"-"`
-	output      string
-	dir         string
-	Outbox      string `json:"-"` // it may hold a password
+	bench.Settings
+	output string
 }
 
 // limits of bench's flags
 const (
 	maxConcurrency  = 1024
 	maxBenchPayload = 512 << 10
-	maxBenchTime    = 10 * time.Minute
 )
 
 func (a *app) benchCommand() *cobra.Command {
@@ -55,7 +50,7 @@ func (a *app) benchCommand() *cobra.Command {
 	f.BoolVar(&cfg.Baseline, "baseline", false, "also measure PUSH against a server that decodes and encodes the same and stores nothing")
 	f.StringVarP(&cfg.output, "output", "o", "table", "table or json")
 	f.StringVar(&cfg.Outbox, "outbox", "", "database for the workload outbox, instead of a SQLite file; its tables ojs_bench… come and go")
-	f.StringVar(&cfg.dir, "dir", os.TempDir(), "where the private server keeps its files; its disk is part of what is measured")
+	f.StringVar(&cfg.Dir, "dir", os.TempDir(), "where the private server keeps its files; its disk is part of what is measured")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := cfg.check(); err != nil {
 			return err
@@ -70,8 +65,8 @@ func (c *benchConfig) check() error {
 	switch {
 	case c.Concurrency < 1 || c.Concurrency > maxConcurrency:
 		return usage("--concurrency must be from 1 to %d", maxConcurrency)
-	case c.Duration <= 0 || c.Duration > maxBenchTime:
-		return usage("--duration must be more than 0 and at most %v", maxBenchTime)
+	case c.Duration <= 0 || c.Duration > bench.MaxTime:
+		return usage("--duration must be more than 0 and at most %v", bench.MaxTime)
 	case c.Jobs < 0:
 		return usage("--jobs must not be negative")
 	case c.Payload < 0 || c.Payload > maxBenchPayload:
@@ -80,36 +75,43 @@ func (c *benchConfig) check() error {
 		return usage("-o must be table or json, got %q", c.output)
 	case c.Outbox != "" && c.badOutbox() != nil:
 		return usage("--outbox %w", c.badOutbox())
+	case c.URL != "" && c.badURL() != nil:
+		return usage("--url %w", c.badURL())
 	case c.URL != "" && c.Baseline:
 		return usage("--baseline compares with the private server; leave out --url")
 	}
 	if c.Jobs > 0 {
-		c.Duration = maxBenchTime
+		c.Duration = bench.MaxTime
 	}
 	return c.checkWorkloads()
 }
 
+func (c *benchConfig) badURL() error {
+	_, err := bench.ParseTarget(c.URL)
+	return err
+}
+
 func (c *benchConfig) badOutbox() error {
-	_, err := parseDSN(c.Outbox)
+	_, err := appdb.ParseDSN(c.Outbox)
 	return err
 }
 
 func (c *benchConfig) checkWorkloads() error {
 	var names []string
-	for _, w := range workloads() {
-		names = append(names, w.name)
+	for _, w := range bench.Workloads() {
+		names = append(names, w.Name)
 	}
 	for _, n := range c.Workloads {
 		if !slices.Contains(names, n) {
 			return usage("--workload has no %q; it has %s", n, strings.Join(names, ", "))
 		}
 	}
-	for _, w := range workloads() {
-		switch chosen := slices.Contains(c.Workloads, w.name); {
-		case w.private && chosen && c.URL != "":
-			return usage("--workload %s needs the private server; leave out --url", w.name)
-		case w.private && c.URL != "":
-			names = slices.DeleteFunc(names, func(n string) bool { return n == w.name })
+	for _, w := range bench.Workloads() {
+		switch chosen := slices.Contains(c.Workloads, w.Name); {
+		case w.Private && chosen && c.URL != "":
+			return usage("--workload %s needs the private server; leave out --url", w.Name)
+		case w.Private && c.URL != "":
+			names = slices.DeleteFunc(names, func(n string) bool { return n == w.Name })
 		}
 	}
 	if len(c.Workloads) == 0 {
@@ -118,71 +120,79 @@ func (c *benchConfig) checkWorkloads() error {
 	return nil
 }
 
-// bench is one run of the command.
-type bench struct {
-	cfg    benchConfig
-	stdout io.Writer
-	stderr *locked // the servers write to it too
-	target *url.URL
-	dir    string
-	child  *child  // the private server, or nil
-	held   []claim // what the fetch workload has claimed, for the ack workload
-}
-
-// bench runs the workloads one after another and prints the report.
-func (a *app) bench(ctx context.Context, cfg benchConfig) (err error) {
-	b := &bench{cfg: cfg, stdout: a.stdout, stderr: &locked{w: a.stderr}}
-	if b.dir, err = os.MkdirTemp(cfg.dir, "outrider-bench-"); err != nil {
-		return fmt.Errorf("make a folder for the private server: %w", err)
+// bench runs the workloads and prints the report.
+func (a *app) bench(ctx context.Context, cfg benchConfig) error {
+	rep, err := bench.Run(ctx, cfg.Settings, func(workload string) {
+		if cfg.output == "table" {
+			fmt.Fprintf(a.stderr, "%s …\n", workload)
+		}
+	}, a.stderr)
+	var away *bench.UnreachableError
+	if errors.As(err, &away) {
+		return &failure{exitUnreachable, err}
 	}
-	defer os.RemoveAll(b.dir)
-	if err := b.startServer(ctx); err != nil {
-		return err
-	}
-	defer b.child.stop()
-	rep, err := b.measure(ctx)
 	if err != nil {
 		return err
 	}
-	return rep.print(b.stdout, cfg.output)
+	rep.Version = version()
+	return printReport(a.stdout, rep, cfg.output)
 }
 
-func (b *bench) startServer(ctx context.Context) (err error) {
-	if b.cfg.URL != "" {
-		b.target, err = parseTarget(b.cfg.URL)
+// baselineCommand serves what bench --baseline compares with. It is for bench only, so it is hidden.
+func (a *app) baselineCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "bench-baseline",
+		Hidden: true,
+		Args:   noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return bench.ServeBaseline(cmd.Context(), a.stdout, a.stderr)
+		},
+	}
+}
+
+func workloadHelp() string {
+	var b strings.Builder
+	for _, w := range bench.Workloads() {
+		fmt.Fprintf(&b, "  %-10s %s\n", w.Name, w.Help)
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// printReport writes what bench has found out.
+func printReport(w io.Writer, r *bench.Report, format string) error {
+	if format == "json" {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(r)
+	}
+	return printReportTable(w, r)
+}
+
+func printReportTable(w io.Writer, r *bench.Report) error {
+	server := "private server"
+	if r.Settings.URL != "" {
+		server = r.Settings.URL
+	}
+	fmt.Fprintf(w, "%s, %d connections, jobs of %d bytes; outrider %s, %s, %s, %d CPUs shared with the load\n\n",
+		server, r.Settings.Concurrency, r.Settings.Payload, r.Version, r.Go, r.System, r.CPUs)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "workload\tjobs/s\tp50 ms\tp99 ms\tjobs\t  of a\t")
+	for _, row := range r.Results {
+		rate := "-"
+		if row.PerSecond > 0 {
+			rate = fmt.Sprintf("%.0f", row.PerSecond)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%.2f\t%.2f\t%d\t  %s\t\n", row.Workload, rate, row.P50, row.P99, row.Jobs, row.What)
+	}
+	if err := t.Flush(); err != nil {
 		return err
 	}
-	if b.child, err = b.startChild(ctx, "serve", "--listen", "127.0.0.1:0", "--db", b.dir+"/bench.db"); err != nil {
-		return err
+	if r.Server != nil {
+		fmt.Fprintf(w, "\nserver memory: %d MB now, %d MB at most\n", r.Server.RSS>>20, r.Server.PeakRSS>>20)
 	}
-	b.target = b.child.url
+	if c := r.Compared; c != nil {
+		fmt.Fprintf(w, "side by side: push %.0f/s, a server that stores nothing %.0f/s, so push reaches %.0f %% of it\n",
+			c.Push.PerSecond, c.Baseline.PerSecond, 100*c.Ratio)
+	}
 	return nil
-}
-
-func (b *bench) measure(ctx context.Context) (rep *report, err error) {
-	rep = &report{Settings: b.cfg, Seconds: b.cfg.Duration.Seconds(), Version: version(),
-		CPUs: runtime.NumCPU(), System: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version()}
-	for _, w := range workloads() {
-		if !slices.Contains(b.cfg.Workloads, w.name) {
-			continue
-		}
-		if b.cfg.output == "table" {
-			fmt.Fprintf(b.stderr, "%s …\n", w.name)
-		}
-		results, err := w.run(b, ctx)
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			return nil, fmt.Errorf("workload %s: %w", w.name, err)
-		}
-		rep.Results = append(rep.Results, results...)
-	}
-	rep.Server = b.child.memory()
-	if b.cfg.Baseline {
-		if rep.Compared, err = b.compare(ctx); err != nil {
-			return nil, fmt.Errorf("the baseline: %w", err)
-		}
-	}
-	return rep, nil
 }

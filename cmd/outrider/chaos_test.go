@@ -318,7 +318,7 @@ func (k *keeper) start() {
 	}
 	defer log.Close() // the process has its own
 	cmd := exec.Command(os.Args[0], k.args...)
-	cmd.Env = append(withoutSettings(os.Environ()), asProgram, "OUTRIDER_SHUTDOWN_GRACE=2s")
+	cmd.Env = append(bare(), asProgram, "OUTRIDER_SHUTDOWN_GRACE=2s")
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		k.t.Fatal(err)

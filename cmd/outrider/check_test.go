@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/outrider-jobs/outrider/internal/appdb"
 )
 
 // faults are outboxes with something wrong in them: what is done to one that was
@@ -48,7 +50,7 @@ var serverFaults = []fault{
 }
 
 var faultsOf = map[string][]fault{
-	onPostgres: {
+	appdb.Postgres: {
 		{name: "args of another type", sql: []string{"ALTER TABLE ojs_outbox DROP COLUMN job_args", "ALTER TABLE ojs_outbox ADD job_args integer NOT NULL"}},
 		{name: "several at once", sql: []string{"ALTER TABLE ojs_outbox ALTER created_at DROP DEFAULT", "ALTER TABLE ojs_outbox ALTER created_at DROP NOT NULL",
 			"ALTER TABLE ojs_outbox ALTER status TYPE varchar(5)", "ALTER TABLE ojs_outbox DROP next_try_at", "ALTER TABLE ojs_outbox ADD next_try_at timestamptz NOT NULL DEFAULT now()"}},
@@ -63,7 +65,7 @@ var faultsOf = map[string][]fault{
 			grants: allGrants, flags: []string{"--ticks"}},
 		{name: "no right at all", grants: []string{"GRANT SELECT ON ojs_outbox_identity TO {user}"}},
 	},
-	onMySQL: {
+	appdb.MySQL: {
 		{name: "transactions are read-only by default", grants: allGrants, param: "tx_read_only=1"},
 		{name: "args of another type", sql: []string{"ALTER TABLE ojs_outbox MODIFY job_args INT NOT NULL"}},
 		{name: "args too short, of another character set", sql: []string{"ALTER TABLE ojs_outbox MODIFY job_args TEXT NOT NULL", "ALTER TABLE ojs_outbox MODIFY job_type VARCHAR(255) CHARACTER SET latin1 NOT NULL"}},
@@ -73,7 +75,7 @@ var faultsOf = map[string][]fault{
 		{name: "no index", sql: []string{"ALTER TABLE ojs_outbox DROP KEY ojs_outbox_status", "ALTER TABLE ojs_outbox DROP KEY ojs_outbox_owner"}},
 		{name: "no primary key", sql: []string{"ALTER TABLE ojs_outbox MODIFY id BIGINT NOT NULL, DROP PRIMARY KEY"}},
 	},
-	onSQLite: {
+	appdb.SQLite: {
 		{name: "no index", sql: []string{"DROP INDEX ojs_outbox_pending"}},
 		{name: "ids come again", sql: []string{"DROP TABLE ojs_outbox", "CREATE TABLE ojs_outbox (id INTEGER PRIMARY KEY, job_id, job_type, job_args, job_options, status, owner, attempts, next_try_at, created_at, sent_at, error)"}},
 	},
@@ -81,11 +83,11 @@ var faultsOf = map[string][]fault{
 
 // TestCheckSaysWhatIsWrong holds what check says of each fault, word for word.
 func TestCheckSaysWhatIsWrong(t *testing.T) {
-	for _, scheme := range []string{onPostgres, onMySQL, onSQLite} {
+	for _, scheme := range []string{appdb.Postgres, appdb.MySQL, appdb.SQLite} {
 		t.Run(scheme, func(t *testing.T) {
 			var b strings.Builder
 			faults := append(append([]fault{}, commonFaults...), faultsOf[scheme]...)
-			if scheme != onSQLite {
+			if scheme != appdb.SQLite {
 				faults = append(faults, serverFaults...)
 			}
 			for _, f := range faults {
@@ -100,7 +102,7 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 func checked(t *testing.T, scheme string, f fault) (said string) {
 	t.Helper()
 	ran := t.Run(f.name, func(t *testing.T) {
-		db := map[string]func(*testing.T) *appDB{onPostgres: postgresDB, onMySQL: mysqlDB, onSQLite: sqliteDB}[scheme](t)
+		db := map[string]func(*testing.T) *appDB{appdb.Postgres: postgresDB, appdb.MySQL: mysqlDB, appdb.SQLite: sqliteDB}[scheme](t)
 		db.init(t)
 		db.exec(t, f.sql...)
 		dsn := db.dsn
@@ -112,7 +114,7 @@ func checked(t *testing.T, scheme string, f fault) (said string) {
 		}
 		o := try(t, nil, append([]string{"outbox", "check", dsn}, f.flags...)...)
 		said = fmt.Sprintf("%s%sexit %d\n", o.stdout, o.stderr, o.code)
-		d, err := parseDSN(dsn)
+		d, err := appdb.ParseDSN(dsn)
 		if err != nil {
 			t.Fatal(err)
 		}

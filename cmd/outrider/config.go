@@ -14,6 +14,8 @@ import (
 
 	"github.com/outrider-jobs/outrider/adapters/sqlite"
 	"github.com/outrider-jobs/outrider/client"
+	"github.com/outrider-jobs/outrider/internal/appdb"
+	"github.com/outrider-jobs/outrider/internal/netguard"
 	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/outbox"
 	"github.com/outrider-jobs/outrider/sidecar"
@@ -21,9 +23,9 @@ import (
 
 // config is what serve, the outbox commands and those that ask a server are told.
 type config struct {
-	listen    address
+	listen    netguard.Address
 	db        string
-	outboxes  []dsn
+	outboxes  []appdb.DSN
 	table     string
 	relay     relaying
 	hosts     []string
@@ -82,14 +84,14 @@ type setting struct {
 var settings = []setting{
 	{"listen", "OUTRIDER_LISTEN", "127.0.0.1:8080", false, false,
 		"loopback address to serve on (port 0 picks one), or unix:///path",
-		func(c *config, v string) (err error) { c.listen, err = parseAddress(v); return err }},
+		func(c *config, v string) (err error) { c.listen, err = netguard.ParseAddress(v); return err }},
 	{"db", "OUTRIDER_DB", "./outrider.db", false, false,
 		"file that keeps the jobs",
 		setDB},
 	{"outbox", "OUTRIDER_OUTBOX", "", true, true,
 		"database whose outbox table is relayed: sqlite:FILE, postgres://user:password@host/name or mysql://user:password@host/name; may be repeated",
 		func(c *config, v string) error {
-			d, err := parseDSN(v)
+			d, err := appdb.ParseDSN(v)
 			c.outboxes = append(c.outboxes, d)
 			return err
 		}},
@@ -212,7 +214,7 @@ func (a *app) configure(cmd *cobra.Command) (config, error) {
 			return c, err
 		}
 		for _, v := range g.values {
-			if !s.secret && mayHoldSecret(v) {
+			if !s.secret && appdb.MayHoldSecret(v) {
 				return c, usage("%s takes no address with a password, and seems to have got one", g.origin)
 			}
 			if err := s.set(&c, v); err != nil && g.quiet {

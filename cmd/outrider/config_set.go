@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/outrider-jobs/outrider/client"
+	"github.com/outrider-jobs/outrider/internal/memory"
+	"github.com/outrider-jobs/outrider/internal/netguard"
 	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/outbox"
 	"github.com/outrider-jobs/outrider/sidecar"
@@ -121,15 +124,15 @@ func setRequeues(c *config, v string) error {
 }
 
 func setMemoryLimit(c *config, v string) (err error) {
-	if c.memoryLimit, err = parseSize(v); err != nil || c.memoryLimit < leastMemory {
-		return fmt.Errorf("must be a size of %dMB or more, such as 256MB, 1GB or a number of bytes", leastMemory>>20)
+	if c.memoryLimit, err = memory.ParseSize(v); err != nil || c.memoryLimit < memory.Least {
+		return fmt.Errorf("must be a size of %dMB or more, such as 256MB, 1GB or a number of bytes", memory.Least>>20)
 	}
 	return nil
 }
 
 func setConnections(c *config, v string) (err error) {
-	if c.connections, err = strconv.Atoi(v); err != nil || c.connections < leastConns || c.connections > 1<<16 {
-		return fmt.Errorf("must be a number from %d to %d", leastConns, 1<<16)
+	if c.connections, err = strconv.Atoi(v); err != nil || c.connections < netguard.LeastConnections || c.connections > 1<<16 {
+		return fmt.Errorf("must be a number from %d to %d", netguard.LeastConnections, 1<<16)
 	}
 	return nil
 }
@@ -203,7 +206,20 @@ func setPokeSocket(c *config, v string) error {
 	if err != nil {
 		return err
 	}
-	a, err := parseSocket(path)
-	c.relay.pokeSocket = a.where
+	a, err := netguard.ParseSocket(path)
+	c.relay.pokeSocket = a.Where
 	return err
+}
+
+// coherent refuses settings that are right one by one and wrong together.
+func (c config) coherent() error {
+	if c.relay.keep > 0 && c.relay.release == outbox.OnComplete {
+		return usage("--outbox-keep has no meaning beside --outbox-release on_complete, where a row stays until its job has ended and goes then; leave out --outbox-keep, or choose --outbox-release on_relay")
+	}
+	for i, d := range c.outboxes {
+		if n := slices.IndexFunc(c.outboxes[:i], d.Same); n >= 0 {
+			return usage("the outbox %s is named twice, the first time as %s; two relays of one server in one outbox take each other's rows, so leave one out", d, c.outboxes[n])
+		}
+	}
+	return nil
 }

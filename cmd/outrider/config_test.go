@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outrider-jobs/outrider/adapters/sqlite"
+	"github.com/outrider-jobs/outrider/internal/netguard"
 	"github.com/outrider-jobs/outrider/outbox"
 	"github.com/outrider-jobs/outrider/sidecar"
 )
@@ -38,7 +39,7 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.listen != (address{"tcp", "127.0.0.1:8080"}) || c.db != "./outrider.db" || c.grace != 30*time.Second ||
+	if c.listen != (netguard.Address{Network: "tcp", Where: "127.0.0.1:8080"}) || c.db != "./outrider.db" || c.grace != 30*time.Second ||
 		c.logLevel != slog.LevelInfo || c.logFormat != "text" || c.table != sqlite.DefaultTable || c.outboxes != nil || c.hosts != nil ||
 		c.timeout != 30*time.Minute || c.silence != 45*time.Second || c.testDirectives ||
 		c.backtraces != sidecar.KeepBacktraces || c.relay != (relaying{release: outbox.OnRelay, lease: time.Minute}) {
@@ -53,7 +54,7 @@ func TestFlagBeatsEnvironmentBeatsDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := fmt.Sprint(c.db, c.grace, c.listen.where, c.hosts, c.outboxes, c.logLevel)
+	got := fmt.Sprint(c.db, c.grace, c.listen.Where, c.hosts, c.outboxes, c.logLevel)
 	want := "flag.db7s127.0.0.1:2[c][sqlite:one.db sqlite:two.db]INFO"
 	if strings.ReplaceAll(got, " ", "") != strings.ReplaceAll(want, " ", "") {
 		t.Errorf("got  %s\nwant %s", got, want)

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outrider-jobs/outrider/cronfile"
+	"github.com/outrider-jobs/outrider/internal/readfile"
 )
 
 // fileHelp is what apply and diff say of the file.
@@ -97,7 +98,7 @@ func loadCronFile(name string, stdin io.Reader) (*cronfile.File, error) {
 		shown = "standard input"
 		raw, err = io.ReadAll(io.LimitReader(stdin, cronfile.MaxBytes+1))
 	} else {
-		raw, err = readFile(name, reading{limit: cronfile.MaxBytes + 1, again: stdin == nil, devices: stdin != nil})
+		raw, err = readfile.File(name, readfile.How{Limit: cronfile.MaxBytes + 1, Again: stdin == nil, Devices: stdin != nil})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the schedules: %w", err)

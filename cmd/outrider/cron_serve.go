@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/outrider-jobs/outrider/cronfile"
+	"github.com/outrider-jobs/outrider/internal/readfile"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -20,7 +21,7 @@ func (c config) needCronFile() error {
 	if c.cronFile == "" {
 		return nil
 	}
-	if _, err := readFile(c.cronFile, reading{limit: 1, again: true}); err != nil {
+	if _, err := readfile.File(c.cronFile, readfile.How{Limit: 1, Again: true}); err != nil {
 		return fmt.Errorf("the file of schedules, --cron-file %s, cannot be read (%w); put it there, or start without it", c.cronFile, err)
 	}
 	return nil

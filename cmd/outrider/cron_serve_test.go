@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/outrider-jobs/outrider/client"
+	"github.com/outrider-jobs/outrider/internal/netguard"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -19,7 +20,7 @@ import (
 func served(t *testing.T, cfg config) (s *server, log, out *bytes.Buffer) {
 	t.Helper()
 	log, out = new(bytes.Buffer), new(bytes.Buffer)
-	cfg.listen, cfg.out = address{"tcp", "127.0.0.1:0"}, out
+	cfg.listen, cfg.out = netguard.Address{Network: "tcp", Where: "127.0.0.1:0"}, out
 	s, err := start(t.Context(), cfg, cfg.logger(log))
 	if err != nil {
 		t.Fatal(err)

@@ -43,7 +43,7 @@ func TestADamagedLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(withoutSettings(os.Environ()), asProgram)
+	cmd.Env = append(bare(), asProgram)
 	started := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
 	out, _ := cmd.CombinedOutput()
 	started.Stop()

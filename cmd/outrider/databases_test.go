@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/outrider-jobs/outrider/internal/appdb"
 	"github.com/outrider-jobs/outrider/internal/testdb"
 )
 
@@ -38,7 +39,7 @@ func onEachDatabase(t *testing.T, test func(t *testing.T, db *appDB)) {
 func sqliteDB(t *testing.T) *appDB {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "shop.db")
-	return &appDB{testdb.Open(t, "sqlite", "file:"+path+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)"), onSQLite, "sqlite:" + path, path, ""}
+	return &appDB{testdb.Open(t, "sqlite", "file:"+path+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)"), appdb.SQLite, "sqlite:" + path, path, ""}
 }
 
 func postgresDB(t *testing.T) *appDB {
@@ -48,7 +49,7 @@ func postgresDB(t *testing.T) *appDB {
 	own := q.Get("search_path")
 	q.Set("application_name", own)
 	u.RawQuery = q.Encode()
-	db := &appDB{nil, onPostgres, u.String(), own, ""}
+	db := &appDB{nil, appdb.Postgres, u.String(), own, ""}
 	q.Set("application_name", "the_app")
 	u.RawQuery = q.Encode()
 	db.DB = testdb.Open(t, "pgx", u.String())
@@ -60,7 +61,7 @@ func mysqlDB(t *testing.T) *appDB {
 	c := testdb.MySQL(t)
 	u := testdb.MySQLURL(c)
 	u.User = url.UserPassword(c.User, c.Passwd)
-	return &appDB{testdb.Open(t, "mysql", c.FormatDSN()), onMySQL, u.String(), c.DBName, ""}
+	return &appDB{testdb.Open(t, "mysql", c.FormatDSN()), appdb.MySQL, u.String(), c.DBName, ""}
 }
 
 func (db *appDB) exec(t *testing.T, stmts ...string) {
@@ -99,13 +100,13 @@ func (db *appDB) limited(t *testing.T, grants ...string) string {
 	u.User = url.UserPassword(db.user, canary)
 	quoted := db.user
 	switch db.scheme {
-	case onPostgres:
+	case appdb.Postgres:
 		db.exec(t, "CREATE ROLE "+db.user+" LOGIN PASSWORD '"+canary+"'", "GRANT USAGE ON SCHEMA "+db.own+" TO "+db.user)
 		t.Cleanup(func() {
 			drop(t, db.DB, "DROP OWNED BY "+db.user)
 			drop(t, db.DB, "DROP ROLE "+db.user)
 		})
-	case onMySQL:
+	case appdb.MySQL:
 		quoted = "'" + db.user + "'@'%'"
 		db.exec(t, "CREATE USER "+quoted+" IDENTIFIED BY '"+canary+"'")
 		t.Cleanup(func() { drop(t, db.DB, "DROP USER "+quoted) })

@@ -68,7 +68,7 @@ func TestDrainWaitsForWorkersThatSpeakUntilTheGraceIsOver(t *testing.T) {
 		for beat := time.NewTicker(5 * time.Second); ctx.Err() == nil; {
 			select {
 			case <-beat.C:
-				s.traffic.worker.Store(time.Now().UnixNano())
+				s.traffic.WorkerSpoke()
 			case <-ctx.Done():
 			}
 		}

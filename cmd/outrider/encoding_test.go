@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/outrider-jobs/outrider/internal/appdb"
 	"github.com/outrider-jobs/outrider/internal/testdb"
 )
 
@@ -21,7 +22,7 @@ func encodedDB(t *testing.T, encoding string) *appDB {
 		t.Fatal(err)
 	}
 	u.Path, u.RawQuery = "/"+name, ""
-	db := &appDB{nil, onPostgres, u.String(), name, ""}
+	db := &appDB{nil, appdb.Postgres, u.String(), name, ""}
 	u.RawQuery = "client_encoding=UTF8"
 	db.DB = testdb.Open(t, "pgx", u.String())
 	return db

@@ -55,7 +55,7 @@ func newFaulty(t *testing.T, db string, args ...string) *faulty {
 	f := &faulty{ledger: newLedger(-1), db: db, log: filepath.Join(t.TempDir(), "log"), stdout: newLines(), over: make(chan struct{})}
 	t.Cleanup(func() { f.ledger = nil }) // the last one: a test that is over keeps what it had to clean up, and there are thousands
 	f.cmd = exec.Command(os.Args[0], append([]string{"serve", "--listen", "127.0.0.1:0", "--db", db, "--shutdown-grace", "0s"}, args...)...)
-	f.cmd.Env = append(withoutSettings(os.Environ()), asProgram)
+	f.cmd.Env = append(bare(), asProgram)
 	log, err := os.Create(f.log)
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/outrider-jobs/outrider/internal/netguard"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -61,7 +62,7 @@ func TestAFailureIsNotForgottenInAStop(t *testing.T) {
 
 // What breaks as the server stops is its exit, also when nobody waits for it.
 func TestAFaultIsFoundAfterTheStop(t *testing.T) {
-	cfg := config{listen: address{"tcp", "127.0.0.1:0"}, db: tempDB(t)}
+	cfg := config{listen: netguard.Address{Network: "tcp", Where: "127.0.0.1:0"}, db: tempDB(t)}
 	s, err := start(t.Context(), cfg, cfg.logger(io.Discard))
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/outrider-jobs/outrider/internal/appdb"
 	"github.com/outrider-jobs/outrider/internal/testdb"
 )
 
@@ -39,7 +40,7 @@ func TestTheFileOfAnOutboxIsReplaced(t *testing.T) {
 	if _, err := os.Stat(db.own); !os.IsNotExist(err) {
 		t.Errorf("somebody has made a file: %v", err)
 	}
-	next := &appDB{testdb.Open(t, "sqlite", "file:"+db.own+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)"), onSQLite, db.dsn, db.own, ""}
+	next := &appDB{testdb.Open(t, "sqlite", "file:"+db.own+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)"), appdb.SQLite, db.dsn, db.own, ""}
 	next.init(t)
 	next.insert(t, "shop.next")
 	fetched(t, url, "shop.next", time.Minute)

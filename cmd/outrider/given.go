@@ -9,6 +9,9 @@ import (
 	"unicode"
 
 	"github.com/spf13/pflag"
+
+	"github.com/outrider-jobs/outrider/internal/appdb"
+	"github.com/outrider-jobs/outrider/internal/readfile"
 )
 
 // given is what a setting is given: by a flag, by its variable, by the file that
@@ -52,7 +55,7 @@ func (s setting) given(f *pflag.Flag, env map[string]string) (given, error) {
 	}
 	switch {
 	case v != "" && s.list && s.secret:
-		all, err := splitDSNs(v)
+		all, err := appdb.SplitDSNs(v)
 		if err != nil {
 			return g, usage("%s %w", g.origin, err)
 		}
@@ -70,10 +73,10 @@ func (s setting) given(f *pflag.Flag, env map[string]string) (given, error) {
 // readSetting is what a file holds, without the line feed at its end. No error
 // says what that is.
 func readSetting(name string) (string, error) {
-	if sureFile(name) != nil {
+	if appdb.SureFile(name) != nil {
 		return "", errors.New("must name a file that holds the value; it may be the value itself")
 	}
-	raw, err := readFile(name, reading{limit: maxSettingFile + 1, patience: settingPatience})
+	raw, err := readfile.File(name, readfile.How{Limit: maxSettingFile + 1, Patience: settingPatience})
 	v, cut := strings.CutSuffix(string(raw), "\n")
 	if cut {
 		v = strings.TrimSuffix(v, "\r")

@@ -32,7 +32,7 @@ func TestASettingFromAFile(t *testing.T) {
 	}
 	c, err := configured(t, []string{"OUTRIDER_OUTBOX_FILE=" + file("sqlite:a.db,postgres://ada:pw@h/b\n"), "OUTRIDER_DB_FILE=" + file("c.db"),
 		"OUTRIDER_HOST_FILE=" + file("d,e\r\n"), "OUTRIDER_LOG_LEVEL_FILE="})
-	if err != nil || len(c.outboxes) != 2 || c.outboxes[1].pg.Password != "pw" || c.db != "c.db" || strings.Join(c.hosts, " ") != "d e" {
+	if err != nil || len(c.outboxes) != 2 || c.outboxes[1].PG().Password != "pw" || c.db != "c.db" || strings.Join(c.hosts, " ") != "d e" {
 		t.Errorf("got %+v, %v", c, err)
 	}
 	if c, err := configured(t, []string{"OUTRIDER_DB_FILE=" + file("c.db"), "OUTRIDER_DB=d.db"}, "--db", "flag.db"); err != nil || c.db != "flag.db" {

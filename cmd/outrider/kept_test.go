@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/outrider-jobs/outrider/client"
+	"github.com/outrider-jobs/outrider/internal/appdb"
 	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/outbox"
 	"github.com/outrider-jobs/outrider/sidecar"
@@ -43,7 +44,7 @@ func TestAKeptRowThatIsSetBack(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				d, err := dialectOf(db.scheme, "")
+				d, err := appdb.DialectOf(db.scheme, "")
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 
 	mysqloutbox "github.com/outrider-jobs/outrider/adapters/mysql"
 	"github.com/outrider-jobs/outrider/adapters/postgres"
+	"github.com/outrider-jobs/outrider/internal/appdb"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -52,7 +54,7 @@ func (x *extras) sql(scheme, table string) ([]string, error) {
 	if x.wake != "poll" && x.wake != "listen" {
 		return nil, usage("--wake must be poll or listen, got %q", x.wake)
 	}
-	if scheme != onPostgres && (x.function || x.wake == "listen") {
+	if scheme != appdb.Postgres && (x.function || x.wake == "listen") {
 		return nil, usage("--function and --wake listen are of PostgreSQL; this is %s", scheme)
 	}
 	var all []string
@@ -79,7 +81,7 @@ func (a *app) outboxSQLCommand() *cobra.Command {
 		Args:  noArgs,
 	}
 	bindOutbox(cmd, "outbox-table")
-	database := cmd.Flags().String("db", onSQLite, "whose SQL it is: postgres, mysql or sqlite")
+	database := cmd.Flags().String("db", appdb.SQLite, "whose SQL it is: postgres, mysql or sqlite")
 	x := bindExtras(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := a.configure(cmd)
@@ -107,12 +109,12 @@ func (a *app) outboxSQLCommand() *cobra.Command {
 
 func sqlOf(database, table string) (text string, err error) {
 	switch database {
-	case onPostgres:
+	case appdb.Postgres:
 		text, err = postgres.SQL(table)
-	case onMySQL:
+	case appdb.MySQL:
 		text, err = mysqloutbox.SQL(table)
-	case onSQLite:
-		d, derr := dialectOf(onSQLite, table)
+	case appdb.SQLite:
+		d, derr := appdb.DialectOf(appdb.SQLite, table)
 		text, err = d.Create, derr
 	default:
 		return "", usage("--db must be postgres, mysql or sqlite, got %q", database)
@@ -133,46 +135,28 @@ func (a *app) outboxInitCommand() *cobra.Command {
 			return err
 		}
 		for _, d := range cfg.outboxes { // before anything is made
-			if _, err := x.sql(d.scheme, cfg.table); err != nil {
+			if _, err := x.sql(d.Scheme(), cfg.table); err != nil {
 				return err
 			}
 		}
-		return a.eachOutbox(cmd, args, true, func(ctx context.Context, s *source) error {
-			more, err := x.sql(s.dsn.scheme, s.dialect.Table)
+		return a.eachOutbox(cmd, args, true, func(ctx context.Context, s *appdb.Source) error {
+			more, err := x.sql(s.DSN.Scheme(), s.Dialect.Table)
 			if err != nil {
 				return err
 			}
-			if err := s.init(ctx); err != nil {
+			if err := s.Init(ctx); err != nil {
 				return err
 			}
 			for _, text := range more {
-				if err := s.run(ctx, text); err != nil {
+				if err := s.Exec(ctx, text); err != nil {
 					return err
 				}
 			}
-			_, err = fmt.Fprintf(a.stdout, "%s has its outbox table %s\n", s.dsn, s.dialect.Table)
+			_, err = fmt.Fprintf(a.stdout, "%s has its outbox table %s\n", s.DSN, s.Dialect.Table)
 			return err
 		})
 	}
 	return cmd
-}
-
-// run runs statements that each end in a semicolon and a line feed, in one transaction.
-func (s *source) run(ctx context.Context, text string) error {
-	tx, err := s.db.BeginTx(ctx, nil)
-	if err != nil {
-		return s.told(job.Unavailable, err.Error())
-	}
-	defer tx.Rollback() // after Commit it does nothing
-	for _, stmt := range strings.SplitAfter(text, ";\n") {
-		if strings.TrimSpace(stmt) == "" {
-			continue
-		}
-		if _, err := tx.ExecContext(ctx, stmt); err != nil {
-			return s.told(job.Unavailable, err.Error())
-		}
-	}
-	return tx.Commit()
 }
 
 func (a *app) outboxCheckCommand() *cobra.Command {
@@ -185,14 +169,14 @@ func (a *app) outboxCheckCommand() *cobra.Command {
 	bindOutbox(cmd, "outbox", "outbox-table")
 	ticks := cmd.Flags().Bool("ticks", false, "also what serve --cron-coordination outbox needs")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return a.eachOutbox(cmd, args, false, func(ctx context.Context, s *source) error {
-			if err := s.check(ctx, *ticks); err != nil {
+		return a.eachOutbox(cmd, args, false, func(ctx context.Context, s *appdb.Source) error {
+			if err := s.Check(ctx, *ticks); err != nil {
 				return err
 			}
-			if err := s.checkRows(ctx); err != nil {
+			if err := s.CheckRows(ctx); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(a.stdout, "%s is ready: outbox table %s\n", s.dsn, s.dialect.Table)
+			_, err := fmt.Fprintf(a.stdout, "%s is ready: outbox table %s\n", s.DSN, s.Dialect.Table)
 			return err
 		})
 	}
@@ -200,18 +184,43 @@ func (a *app) outboxCheckCommand() *cobra.Command {
 }
 
 // eachOutbox does something to each outbox that the command is told of.
-func (a *app) eachOutbox(cmd *cobra.Command, args []string, make bool, do func(context.Context, *source) error) error {
+func (a *app) eachOutbox(cmd *cobra.Command, args []string, make bool, do func(context.Context, *appdb.Source) error) error {
 	cfg, err := a.outboxesOf(cmd, args)
 	if err != nil {
 		return err
 	}
 	for _, d := range cfg.outboxes {
-		err := withSource(cmd.Context(), d, cfg.table, make, func(s *source, ctx context.Context) error { return do(ctx, s) })
+		src, err := openSource(cmd.Context(), d, cfg.table, make)
 		if err != nil {
+			return err
+		}
+		if err := unreached(errors.Join(do(cmd.Context(), src), src.DB.Close())); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// openSource opens the database of an outbox; make makes a file that is missing.
+func openSource(ctx context.Context, d appdb.DSN, table string, make bool) (*appdb.Source, error) {
+	open := appdb.Open
+	if make {
+		open = appdb.OpenOrMake
+	}
+	src, err := open(ctx, d, table)
+	if job.KindOf(err) == job.Invalid {
+		return nil, usage("--outbox-table: %w", err)
+	}
+	return src, err
+}
+
+// unreached gives the error of a database that does not answer its exit code.
+func unreached(err error) error {
+	var e *job.Error
+	if errors.As(err, &e) && e.Kind == job.Unavailable && !errors.Is(err, context.Canceled) {
+		return &failure{exitUnreachable, err}
+	}
+	return err
 }
 
 // outboxesOf reads the settings of a command that takes DSNs as arguments too.
@@ -224,7 +233,7 @@ func (a *app) outboxesOf(cmd *cobra.Command, args []string) (config, error) {
 		cfg.outboxes = nil // arguments beat the environment, as flags do
 	}
 	for _, arg := range args {
-		d, err := parseDSN(arg)
+		d, err := appdb.ParseDSN(arg)
 		if err != nil {
 			return cfg, usage("%s: the argument %w", cmd.CommandPath(), err)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outrider-jobs/outrider/internal/appdb"
 	"github.com/outrider-jobs/outrider/internal/wording"
 	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/outbox"
@@ -48,10 +49,10 @@ func (a *app) outboxStatusCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.eachOutbox(cmd, args, false, func(ctx context.Context, s *source) error {
-			st, err := outbox.Inspect(ctx, s.db, s.dialect, time.Now())
+		return a.eachOutbox(cmd, args, false, func(ctx context.Context, s *appdb.Source) error {
+			st, err := outbox.Inspect(ctx, s.DB, s.Dialect, time.Now())
 			if err != nil {
-				return s.explained(ctx, err)
+				return s.Explained(ctx, err)
 			}
 			if asJSON {
 				return printJSON(a.stdout, statusJSON(s, st))
@@ -60,14 +61,6 @@ func (a *app) outboxStatusCommand() *cobra.Command {
 		})
 	}
 	return cmd
-}
-
-// explained is err, or what check finds wrong that may have led to it.
-func (s *source) explained(ctx context.Context, err error) error {
-	if why := s.check(ctx, false); why != nil {
-		return why
-	}
-	return s.told(job.KindOf(err), err.Error())
 }
 
 type relayJSON struct {
@@ -83,7 +76,7 @@ type strayJSON struct {
 	Rows   int64  `json:"rows"`
 }
 
-func statusJSON(s *source, st outbox.Status) any {
+func statusJSON(s *appdb.Source, st outbox.Status) any {
 	relays := make([]relayJSON, len(st.Relays))
 	for i, p := range st.Relays {
 		relays[i] = relayJSON{p.Owner, p.Mode, p.Sent, p.Seen}
@@ -103,17 +96,12 @@ func statusJSON(s *source, st outbox.Status) any {
 		Strays   []strayJSON `json:"strays"`
 		Lag      float64     `json:"lag_seconds"`
 		Relays   []relayJSON `json:"relays"`
-	}{s.dsn.String(), s.dialect.Table, st.Pending, st.Taken, st.Relayed, st.Sent, st.Parked, strays, st.Lag.Round(time.Millisecond).Seconds(), relays}
+	}{s.DSN.String(), s.Dialect.Table, st.Pending, st.Taken, st.Relayed, st.Sent, st.Parked, strays, st.Lag.Round(time.Millisecond).Seconds(), relays}
 }
 
-// strayText says what is wrong with rows that no relay takes, and what mends it.
-func strayText(o outbox.Stray, gap string) string {
-	return fmt.Sprintf("%q:%s%s this status, which is none, so no relay takes them; set it to 'pending' or delete them", o.Status, gap, count(o.Rows, "row has", "rows have"))
-}
-
-func printStatus(w io.Writer, s *source, st outbox.Status) error {
+func printStatus(w io.Writer, s *appdb.Source, st outbox.Status) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "outbox\t%s, table %s\n", s.dsn, s.dialect.Table)
+	fmt.Fprintf(t, "outbox\t%s, table %s\n", s.DSN, s.Dialect.Table)
 	pending := strconv.FormatInt(st.Pending, 10)
 	if st.Pending > 0 {
 		pending += ", the oldest for " + st.Lag.Round(100*time.Millisecond).String()
@@ -126,7 +114,7 @@ func printStatus(w io.Writer, s *source, st outbox.Status) error {
 		fmt.Fprintf(t, "%s\t%d\n", c.name, c.n)
 	}
 	for _, o := range st.Strays {
-		fmt.Fprintf(t, "%s\n", strayText(o, "\t"))
+		fmt.Fprintf(t, "%s\n", appdb.StrayText(o, "\t"))
 	}
 	for _, p := range st.Relays {
 		fmt.Fprintf(t, "relay\t%s, %s, has sent %d, seen %s\n", wording.Printable(p.Owner), p.Mode, p.Sent, job.FormatTime(p.Seen))
@@ -151,10 +139,10 @@ func (a *app) outboxListCommand() *cobra.Command {
 		if *limit < 1 || *limit > 1000 {
 			return usage("--limit must be from 1 to 1000, got %d", *limit)
 		}
-		return a.eachOutbox(cmd, args, false, func(ctx context.Context, s *source) error {
+		return a.eachOutbox(cmd, args, false, func(ctx context.Context, s *appdb.Source) error {
 			rows, err := s.Parked(ctx, *after, *limit)
 			if err != nil {
-				return s.explained(ctx, err)
+				return s.Explained(ctx, err)
 			}
 			if asJSON {
 				return printParkedJSON(a.stdout, rows)
@@ -181,9 +169,9 @@ func printParkedJSON(w io.Writer, rows []httpapi.OutboxRow) error {
 	return nil
 }
 
-func printParked(w io.Writer, s *source, rows []httpapi.OutboxRow) error {
+func printParked(w io.Writer, s *appdb.Source, rows []httpapi.OutboxRow) error {
 	if len(rows) == 0 {
-		_, err := fmt.Fprintf(w, "%s has no parked row in %s\n", s.dsn, s.dialect.Table)
+		_, err := fmt.Fprintf(w, "%s has no parked row in %s\n", s.DSN, s.Dialect.Table)
 		return err
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -196,19 +184,19 @@ func printParked(w io.Writer, s *source, rows []httpapi.OutboxRow) error {
 
 func (a *app) outboxReplayCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "replay [DSN] ROW...|--all", Short: "Relay parked rows again, after what was wrong with them is mended"}
-	a.onRows(cmd, "", "pending again", (*source).Replay)
+	a.onRows(cmd, "", "pending again", (*appdb.Source).Replay)
 	return cmd
 }
 
 func (a *app) outboxDiscardCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "discard [DSN] ROW...|--all", Short: "Delete parked rows for good"}
-	a.onRows(cmd, "delete", "deleted", (*source).Discard)
+	a.onRows(cmd, "delete", "deleted", (*appdb.Source).Discard)
 	return cmd
 }
 
 // onRows makes cmd one that does something to parked rows, and asks before if
 // there is a word to ask with.
-func (a *app) onRows(cmd *cobra.Command, question, done string, do func(*source, context.Context, ...int64) (int64, error)) {
+func (a *app) onRows(cmd *cobra.Command, question, done string, do func(*appdb.Source, context.Context, ...int64) (int64, error)) {
 	bindOutbox(cmd, "outbox", "outbox-table")
 	all := cmd.Flags().Bool("all", false, "all rows that are parked")
 	yes := new(bool)
@@ -225,20 +213,20 @@ func (a *app) onRows(cmd *cobra.Command, question, done string, do func(*source,
 		} else if len(cfg.outboxes) > 1 && len(ids) > 0 {
 			return usage("%s: the ids of rows are those of one outbox, and %d are named", cmd.CommandPath(), len(cfg.outboxes))
 		}
-		return a.eachOutbox(cmd, dsns, false, func(ctx context.Context, s *source) error {
+		return a.eachOutbox(cmd, dsns, false, func(ctx context.Context, s *appdb.Source) error {
 			if question != "" && !*yes {
-				if err := a.agreed(fmt.Sprintf("%s %s of %s for good?", question, rowsText(ids), s.dsn)); err != nil {
+				if err := a.agreed(fmt.Sprintf("%s %s of %s for good?", question, rowsText(ids), s.DSN)); err != nil {
 					return err
 				}
 			}
 			n, err := do(s, ctx, ids...)
 			if err != nil {
-				return s.explained(ctx, err)
+				return s.Explained(ctx, err)
 			}
 			if n == 0 && !*all {
 				return notFound("none of these rows is parked; see: outrider outbox ls")
 			}
-			if _, err = fmt.Fprintf(a.stdout, "%s: %s %s\n", s.dsn, count(n, "row is", "rows are"), done); err == nil && n < int64(len(ids)) {
+			if _, err = fmt.Fprintf(a.stdout, "%s: %s %s\n", s.DSN, count(n, "row is", "rows are"), done); err == nil && n < int64(len(ids)) {
 				_, err = fmt.Fprintf(a.stdout, "%d of the rows that were named are not parked\n", int64(len(ids))-n)
 			}
 			return err

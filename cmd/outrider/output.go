@@ -2,7 +2,12 @@ package main
 
 import (
 	"io"
+	"regexp"
+	"strconv"
+	"strings"
 	"sync"
+
+	"github.com/outrider-jobs/outrider/internal/appdb"
 )
 
 // output is where a command prints. It remembers the first thing that went wrong,
@@ -30,4 +35,37 @@ func (o *output) fault() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.err
+}
+
+// flagName is what the name of a flag looks like.
+var flagName = regexp.MustCompile(`^--?[A-Za-z0-9][A-Za-z0-9_-]*$`)
+
+// mask is what is said of err, without the words of the command line that may hold
+// a password. Of a mistake in those words themselves it is the first line: the
+// next ones show a part of a word.
+func mask(err error, args []string) string {
+	text := err.Error()
+	var words []string
+	for _, word := range args {
+		if len(word) > 2 && word[0] == '-' && word[1] != '-' && appdb.MayHoldSecret(word[2:]) {
+			words = append(words, word[2:]) // of a flag with one letter
+		}
+		if name, v, ok := strings.Cut(word, "="); ok && strings.HasPrefix(word, "-") {
+			word = v
+			if !flagName.MatchString(name) { // a DSN is written to it, and has a = of its own
+				words = append(words, name)
+			}
+		}
+		if appdb.MayHoldSecret(word) {
+			words = append(words, word)
+		}
+	}
+	for _, word := range words {
+		if exitCode(err) == exitUsage {
+			text, _, _ = strings.Cut(text, "\n")
+		}
+		quoted := strconv.Quote(word)
+		text = strings.NewReplacer(word, "***", quoted[1:len(quoted)-1], "***").Replace(text)
+	}
+	return text
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/outrider-jobs/outrider/client"
+	"github.com/outrider-jobs/outrider/internal/appdb"
 	"github.com/outrider-jobs/outrider/outbox"
 )
 
@@ -49,7 +50,7 @@ func newGate(t *testing.T, server string, answer func(http.ResponseWriter, []byt
 
 func relayTo(t *testing.T, db *appDB, url string, o client.Options) *outbox.Relay {
 	t.Helper()
-	d, err := dialectOf(onSQLite, "")
+	d, err := appdb.DialectOf(appdb.SQLite, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,7 @@ func (a *app) relayAlone(ctx context.Context, cfg config) error {
 		})
 	})
 	for _, src := range rs.sources {
-		fmt.Fprintf(a.stdout, "outrider: relaying %s to %s\n", src.dsn, cfg.to)
+		fmt.Fprintf(a.stdout, "outrider: relaying %s to %s\n", src.DSN, cfg.to)
 	}
 	<-ctx.Done()
 	parts.Wait()

@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/outrider-jobs/outrider/internal/appdb"
+	"github.com/outrider-jobs/outrider/internal/memory"
 )
 
 // sitting is a command that runs in this process until it is stopped.
@@ -303,8 +306,8 @@ func TestParkedRows(t *testing.T) {
 			t.Errorf("replay: %+v", o)
 		}
 		fetched(t, url, "good.one", time.Minute)
-		d, _ := parseDSN(db.dsn)
-		path := url + "/ojs/v1/outbox/" + d.name
+		d, _ := appdb.ParseDSN(db.dsn)
+		path := url + "/ojs/v1/outbox/" + d.Name()
 		if status, body := ask(t, http.DefaultClient, "GET", path+"/parked?limit=2", ""); status != 200 || !strings.Contains(body, `"total":3`) || !strings.Contains(body, `"next_cursor":"3"`) {
 			t.Errorf("parked: %d %s", status, body)
 		}
@@ -348,7 +351,7 @@ func TestMemoryFS(t *testing.T) {
 		t.Skip("skipped: /dev/shm is not for us")
 	}
 	defer os.RemoveAll(dir)
-	if fs := memoryFS(dir); fs != "tmpfs" {
+	if fs := memory.FileSystem(dir); fs != "tmpfs" {
 		t.Skipf("skipped: /dev/shm is %q", fs)
 	}
 	db := sqliteDB(t)

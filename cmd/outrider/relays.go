@@ -9,6 +9,10 @@ import (
 	"slices"
 	"time"
 
+	jobspgx "github.com/outrider-jobs/outrider/adapters/pgx"
+	"github.com/outrider-jobs/outrider/adapters/postgres"
+	"github.com/outrider-jobs/outrider/internal/appdb"
+	"github.com/outrider-jobs/outrider/internal/netguard"
 	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/outbox"
 	"github.com/outrider-jobs/outrider/sidecar/httpapi"
@@ -18,8 +22,8 @@ import (
 type relays struct {
 	cfg     config
 	log     *slog.Logger
-	sources []*source
-	door    net.Listener // on which a byte is a poke; nil without one
+	sources []*appdb.Source
+	pokes   net.Listener // on which a byte is a poke; nil without one
 }
 
 // disk is what a relay must know of where the jobs are kept.
@@ -34,12 +38,12 @@ type disk interface {
 // relay goes on asking.
 const startPatience = 3 * time.Second
 
-// openRelays opens the outboxes and the door, and starts nothing. What it
+// openRelays opens the outboxes and the socket for pokes, and starts nothing. What it
 // returns must be closed, also after an error.
 func openRelays(ctx context.Context, cfg config, log *slog.Logger) (*relays, error) {
 	rs := &relays{cfg: cfg, log: log}
 	for _, d := range cfg.outboxes {
-		src, err := openSource(ctx, d, cfg.table)
+		src, err := openSource(ctx, d, cfg.table, false)
 		if err != nil {
 			return rs, err
 		}
@@ -49,8 +53,8 @@ func openRelays(ctx context.Context, cfg config, log *slog.Logger) (*relays, err
 		return rs, nil
 	}
 	var err error
-	rs.door, err = listenSocket(ctx, cfg.relay.pokeSocket, "--outbox-poke-socket")
-	return rs, err
+	rs.pokes, err = netguard.ListenSocket(ctx, cfg.relay.pokeSocket)
+	return rs, chosenBy("--outbox-poke-socket", err)
 }
 
 // aim makes the relays. An error is that an outbox is not right. kept is nil
@@ -65,48 +69,62 @@ func (rs *relays) aim(ctx context.Context, to job.Enqueuer, kept disk) error {
 }
 
 // prepare makes the relay of a source.
-func (rs *relays) prepare(ctx context.Context, src *source, to job.Enqueuer, kept disk) error {
-	base := src.name
+func (rs *relays) prepare(ctx context.Context, src *appdb.Source, to job.Enqueuer, kept disk) error {
+	base := src.Name()
 	for n := 2; rs.taken(src); n++ {
-		src.name = fmt.Sprintf("%s-%d", base, n)
+		src.Rename(fmt.Sprintf("%s-%d", base, n))
 	}
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
-	if err := src.check(ctx, rs.cfg.cronWith == withOutbox); err != nil && job.KindOf(err) != job.Unavailable {
+	if err := src.Check(ctx, rs.cfg.cronWith == withOutbox); err != nil && job.KindOf(err) != job.Unavailable {
 		return err
 	}
 	r := rs.cfg.relay
-	o := outbox.RelayOptions{Name: src.dsn.String(), Log: rs.log, Release: r.release, Lease: r.lease, Keep: r.keep,
+	o := outbox.RelayOptions{Name: src.DSN.String(), Log: rs.log, Release: r.release, Lease: r.lease, Keep: r.keep,
 		Busy: r.busy, Idle: r.idle, Batch: r.batch}
 	if kept != nil {
 		o.Owner, o.Fresh, o.Lineage = kept.Identity(), kept.Fresh(), kept.Lineage()
 	}
-	src.relay, src.mode = outbox.NewRelay(src.db, src.dialect, to, o), r.release
+	src.Relay, src.Mode = outbox.NewRelay(src.DB, src.Dialect, to, o), r.release
 	return nil
 }
 
 // taken reports whether a source before src has its name.
-func (rs *relays) taken(src *source) bool {
+func (rs *relays) taken(src *appdb.Source) bool {
 	before := rs.sources[:slices.Index(rs.sources, src)]
-	return slices.ContainsFunc(before, func(s *source) bool { return s.name == src.name })
+	return slices.ContainsFunc(before, func(s *appdb.Source) bool { return s.Name() == src.Name() })
 }
 
 // start starts all parts; spawn runs one until it is asked to end.
 func (rs *relays) start(spawn func(name string, run func(context.Context) error)) {
 	for _, src := range rs.sources {
-		spawn("the relay of "+src.dsn.String(), src.relay.Run)
+		spawn("the relay of "+src.DSN.String(), src.Relay.Run)
 		if !rs.cfg.relay.listen {
 			continue
 		}
-		if src.dsn.scheme != onPostgres {
-			rs.log.Warn("outbox: only PostgreSQL tells of commits to who listens; this one is polled", "outbox", src.dsn.String())
+		if src.DSN.Scheme() != appdb.Postgres {
+			rs.log.Warn("outbox: only PostgreSQL tells of commits to who listens; this one is polled", "outbox", src.DSN.String())
 			continue
 		}
-		spawn("the listener of "+src.dsn.String(), newEar(src, rs.log, rs.cfg.relay.idle).run)
+		spawn("the listener of "+src.DSN.String(), rs.listener(src).Run)
 	}
-	if rs.door != nil {
-		spawn("the poke socket", rs.answerDoor)
+	if rs.pokes != nil {
+		spawn("the poke socket", func(ctx context.Context) error { return netguard.ServePokes(ctx, rs.pokes, rs.poke) })
 	}
+}
+
+// listener is what has PostgreSQL tell the relay of src of commits.
+func (rs *relays) listener(src *appdb.Source) *jobspgx.Listener {
+	name := src.DSN.String()
+	return jobspgx.NewListener(src.DSN.PG(), src.Dialect.Table, src.Poke, jobspgx.ListenerOptions{Name: name, Log: rs.log, Poll: rs.cfg.relay.idle,
+		Scrub: src.DSN.Scrub,
+		Silent: func() {
+			command := "outrider outbox init --wake listen"
+			if src.Dialect.Table != postgres.DefaultTable {
+				command += " --table " + src.Dialect.Table
+			}
+			rs.log.Warn("outbox: no trigger tells of new rows, so listening is of no use; make it with: "+command+" DSN", "outbox", name)
+		}})
 }
 
 // poke wakes every relay.
@@ -128,13 +146,13 @@ func (rs *relays) outboxes() []httpapi.Outbox {
 // close closes what was opened. The parts must have ended.
 func (rs *relays) close() error {
 	var errs []error
-	if rs.door != nil {
-		if err := rs.door.Close(); !errors.Is(err, net.ErrClosed) {
+	if rs.pokes != nil {
+		if err := rs.pokes.Close(); !errors.Is(err, net.ErrClosed) {
 			errs = append(errs, err)
 		}
 	}
 	for _, src := range rs.sources {
-		errs = append(errs, src.db.Close())
+		errs = append(errs, src.DB.Close())
 	}
 	return errors.Join(errs...)
 }

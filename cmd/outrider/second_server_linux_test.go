@@ -34,7 +34,7 @@ func inMounts(t *testing.T, script string, args ...string) *process {
 	}
 	args = append([]string{"-m", "--propagation", "private", "sh", "-ec", script + "\nexec \"$@\"", "sh", self}, args...)
 	p := &process{exec.Command("unshare", args...), newLines(), newLines()}
-	p.Env = append(withoutSettings(os.Environ()), asProgram)
+	p.Env = append(bare(), asProgram)
 	p.Stdout, p.Stderr = p.stdout, p.stderr
 	if err := p.Start(); err != nil {
 		t.Fatal(err)

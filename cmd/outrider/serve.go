@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/outrider-jobs/outrider/internal/memory"
 )
 
 func (a *app) serveCommand() *cobra.Command {
@@ -51,12 +53,23 @@ func (a *app) tune() {
 	}
 }
 
+// limitMemory has the runtime keep to the limit, and returns how much of it the
+// bodies of requests and answers may have.
+func (a *app) limitMemory(cfg config, log *slog.Logger) int64 {
+	m, group := memory.Limit(cfg.memoryLimit, a.env["GOMEMLIMIT"])
+	if m.All < cfg.memoryLimit {
+		log.Info("less memory is used than --memory-limit says, as the control group leaves less",
+			"memory_limit", cfg.memoryLimit, "control_group", group, "used", m.All)
+	}
+	return m.Bodies
+}
+
 // serve runs a server until ctx ends, which is a good end, or a part of it breaks.
 func (a *app) serve(ctx context.Context, cfg config) error {
 	a.tune()
 	log := a.aside(cfg)
 	cfg.out = a.stdout
-	cfg.bodies = a.limitMemory(cfg, log).bodies
+	cfg.bodies = a.limitMemory(cfg, log)
 	s, err := start(ctx, cfg, log)
 	if err != nil {
 		return err

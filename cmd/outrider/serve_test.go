@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/outrider-jobs/outrider/internal/netguard"
 )
 
 // ask sends a request and returns the answer's status and body.
@@ -113,15 +115,6 @@ func TestAnOpenAddressIsRefusedBeforeAnythingHappens(t *testing.T) {
 	}
 }
 
-func TestLoopbackAddresses(t *testing.T) {
-	for v, want := range map[string]string{"127.0.0.1:0": "127.0.0.1:0", "localhost:80": "127.0.0.1:80", "LOCALHOST:80": "127.0.0.1:80",
-		"127.9.9.9:1": "127.9.9.9:1", "[::1]:8080": "[::1]:8080", "[::ffff:127.0.0.1]:1": "[::ffff:127.0.0.1]:1"} {
-		if got, err := parseAddress(v); err != nil || got.where != want {
-			t.Errorf("%s: got %+v, %v", v, got, err)
-		}
-	}
-}
-
 // shop makes a database such as an app has, and returns its path.
 func shop(t *testing.T) string {
 	t.Helper()
@@ -167,7 +160,7 @@ func TestAMissingOutboxDatabaseIsNotMade(t *testing.T) {
 }
 
 func TestABrokenPartEndsTheServer(t *testing.T) {
-	cfg := config{listen: address{"tcp", "127.0.0.1:0"}, db: tempDB(t)}
+	cfg := config{listen: netguard.Address{Network: "tcp", Where: "127.0.0.1:0"}, db: tempDB(t)}
 	s, err := start(t.Context(), cfg, cfg.logger(io.Discard))
 	if err != nil {
 		t.Fatal(err)

@@ -8,8 +8,11 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"time"
 
+	"github.com/outrider-jobs/outrider/internal/memory"
+	"github.com/outrider-jobs/outrider/internal/netguard"
 	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/outbox"
 	"github.com/outrider-jobs/outrider/sidecar"
@@ -25,7 +28,7 @@ type server struct {
 	store   *sqlitestore.Store
 	side    *sidecar.Sidecar
 	relays  *relays
-	traffic traffic
+	traffic netguard.Traffic
 	memory  *httpapi.Budget
 	broken  chan error     // the first part that ended without being asked to
 	closers []func() error // what ends the parts, in the order they were started
@@ -51,11 +54,8 @@ func (s *server) open(ctx context.Context) error {
 		return err
 	}
 	store, err := sqlitestore.Open(ctx, s.cfg.db, sqlitestore.Options{Log: s.log, AcceptDamage: s.cfg.acceptDamage})
-	if job.KindOf(err) == job.Conflict {
-		return &failure{exitConflict, err} // another outrider has it
-	}
 	if err != nil {
-		return err
+		return badStore(err)
 	}
 	s.store = store
 	s.closers = append(s.closers, func() error { return closeStore(store) })
@@ -71,11 +71,11 @@ func (s *server) open(ctx context.Context) error {
 	if err := s.relays.aim(ctx, s.side, store); err != nil {
 		return err
 	}
-	ln, err := s.cfg.listen.listen(ctx)
+	ln, err := s.cfg.listen.Listen(ctx)
 	if err != nil {
-		return err
+		return chosenBy("--listen", err)
 	}
-	s.url = s.cfg.listen.url(ln)
+	s.url = s.cfg.listen.URL(ln)
 	if s.cfg.testDirectives {
 		s.log.Warn("--test-directives is on: whoever may enqueue a job can stop a worker with the test_directive in its meta. Leave it out but for a conformance suite")
 	}
@@ -84,12 +84,41 @@ func (s *server) open(ctx context.Context) error {
 	s.applyCronFile(ctx)
 	s.spawn("the duties", s.side.Run)
 	s.serveHTTP(ln)
-	s.spawn("the return of memory", func(ctx context.Context) error { return giveBack(ctx, s.memory, store, s.log) })
+	s.spawn("the return of memory", func(ctx context.Context) error { return memory.GiveBack(ctx, s.memory, store, s.log) })
 	s.relays.start(s.spawn)
 	if hangups != nil {
 		s.spawn("the watch for SIGHUP", func(ctx context.Context) error { return s.reloadCrons(ctx, hangups) })
 	}
 	return nil
+}
+
+// chosenBy adds to an error about a place to listen the flag that chose it.
+func chosenBy(flag string, err error) error {
+	var taken *netguard.TakenError
+	if !errors.As(err, &taken) {
+		return err
+	}
+	if strings.HasSuffix(taken.Text, "port") {
+		flag += " (127.0.0.1:0 picks a free one)"
+	}
+	if err = fmt.Errorf("%w with %s", err, flag); taken.InUse {
+		return &failure{exitConflict, err}
+	}
+	return err
+}
+
+// badStore adds to why a store is not opened the flag that mends it.
+func badStore(err error) error {
+	var damage *sqlitestore.DamageError
+	switch {
+	case errors.As(err, &damage) && damage.Acceptable:
+		return fmt.Errorf("%w (with --accept-damage)", err)
+	case job.KindOf(err) == job.Conflict: // another outrider has it
+		return &failure{exitConflict, fmt.Errorf("%w (--db names the file)", err)}
+	case job.KindOf(err) == job.Unavailable:
+		return fmt.Errorf("%w (--db names the file)", err)
+	}
+	return err
 }
 
 // ticks is where servers agree on the ticks of schedules; nil without such a place.
@@ -98,7 +127,7 @@ func (s *server) ticks() sidecar.Ticks {
 		return nil
 	}
 	src := s.relays.sources[0]
-	return outbox.NewTicks(src.db, src.dialect)
+	return outbox.NewTicks(src.DB, src.Dialect)
 }
 
 // warnOfMemory says of a store that a restart empties what is lost, and loudly
@@ -108,7 +137,7 @@ func (s *server) warnOfMemory() {
 	if to, err := filepath.EvalSymlinks(file); err == nil {
 		file = to
 	}
-	fs := memoryFS(filepath.Dir(file))
+	fs := memory.FileSystem(filepath.Dir(file))
 	if fs == "" {
 		return
 	}
@@ -194,20 +223,18 @@ func (s *server) fail(err error) {
 }
 
 func (s *server) serveHTTP(ln net.Listener) {
-	api := httpapi.New(s.side, httpapi.Options{Hosts: s.cfg.hosts, Version: version(), Log: s.log, Admit: clear, Outboxes: s.relays.outboxes(), Memory: s.memory})
-	srv := httpServer(s.traffic.watched(api), s.log)
-	ln = &crowded{Listener: ln, log: s.log}
-	bounded := limitConnections(framed{httpapi.Watch(srv, ln)}, s.cfg.connections, filesAllowed(), s.log)
-	srv.ConnState = bounded.state
+	api := httpapi.New(s.side, httpapi.Options{Hosts: s.cfg.hosts, Version: version(), Log: s.log, Admit: netguard.Clear, Outboxes: s.relays.outboxes(), Memory: s.memory})
+	srv := netguard.NewServer(s.traffic.Watch(api), s.log)
+	ln = netguard.Guard(srv, httpapi.Watch(srv, ln), s.cfg.connections, "--max-connections", s.log)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := srv.Serve(bounded); !errors.Is(err, http.ErrServerClosed) {
+		if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 			s.fail(fmt.Errorf("serve HTTP: %w", err))
 		}
 	}()
 	s.closers = append(s.closers, func() error {
-		s.traffic.shutdown(srv)
+		s.traffic.Shutdown(srv)
 		<-done
 		return nil
 	})
@@ -259,7 +286,7 @@ func (s *server) drain(grace time.Duration) error {
 			s.log.Warn("the grace is over; who still works may acknowledge to the next server", "active", n)
 			return nil
 		}
-		if s.traffic.silentFor(began) > silence {
+		if s.traffic.SilentFor(began) > silence {
 			s.log.Warn("no worker speaks, so none is waited for; who still works may acknowledge to the next server",
 				"active", n, "silent_for", silence)
 			return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -14,7 +13,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -284,31 +282,6 @@ func TestAFullTableOfFilesIsTold(t *testing.T) {
 	if s.log.count("level=WARN", "open_files=40") != 1 {
 		t.Errorf("the start does not tell of the limit")
 	}
-}
-
-// Each time it is told once when it begins and once when it is over, and not
-// while it lasts.
-func TestEachCrowdIsToldOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var log gathered
-		c := &crowded{log: slog.New(slog.NewTextHandler(&log, nil))}
-		told := func(when string, began, over int) {
-			t.Helper()
-			if b, o := log.count("level=WARN"), log.count("level=INFO"); b != began || o != over {
-				t.Fatalf("%s: the log tells %d times of a crowd and %d times of its end, want %d and %d\n%s", when, b, o, began, over, &log)
-			}
-		}
-		for n := 1; n <= 3; n++ {
-			for range 10 {
-				c.tell(syscall.EMFILE)
-				time.Sleep(crowdedFor / 2)
-			}
-			told(fmt.Sprintf("while crowd %d lasts", n), n, n-1)
-			time.Sleep(2 * crowdedFor)
-			told(fmt.Sprintf("after crowd %d", n), n, n)
-		}
-	})
 }
 
 func dialMany(t *testing.T, addr string, n int) (held []net.Conn) {

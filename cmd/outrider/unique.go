@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outrider-jobs/outrider/internal/readfile"
 	"github.com/outrider-jobs/outrider/internal/wording"
 	"github.com/outrider-jobs/outrider/job"
 )
@@ -66,7 +67,7 @@ func (a *app) readJob(name string) (shown string, raw []byte, err error) {
 		shown = "standard input"
 		raw, err = io.ReadAll(io.LimitReader(a.stdin, job.MaxJobBytes+1))
 	} else {
-		raw, err = readFile(name, reading{limit: job.MaxJobBytes + 1, devices: true})
+		raw, err = readfile.File(name, readfile.How{Limit: job.MaxJobBytes + 1, Devices: true})
 	}
 	switch {
 	case err != nil:

@@ -153,21 +153,3 @@ func TestAFileThatIsNoSocketIsLeftAlone(t *testing.T) {
 		t.Errorf("got %q, %v", b, err)
 	}
 }
-
-func TestClosingLeavesAnotherServersSocket(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "o.sock")
-	first, err := listenSocket(t.Context(), path, "--listen")
-	if err != nil {
-		t.Fatal(err)
-	}
-	os.Remove(path)
-	second, err := listenSocket(t.Context(), path, "--listen")
-	if err != nil {
-		t.Fatal(err)
-	}
-	first.Close()
-	if _, err := os.Lstat(path); err != nil {
-		t.Errorf("the second server's socket is gone: %v", err)
-	}
-	second.Close()
-}

@@ -1,4 +1,5 @@
-// Package wording compares words and makes them safe to print.
+// Package wording compares words, makes them safe to print, and shows where a
+// text is wrong.
 package wording
 
 import (

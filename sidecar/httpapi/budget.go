@@ -150,11 +150,11 @@ func (c *charge) await(ctx context.Context, n int64) error {
 		return nil
 	}
 	if need := cost(c.held + n); need > c.of.size {
-		e := job.Errorf(job.TooLarge, "this request would take about %d MB of memory, and the server may use %d MB for all of them; send it in smaller parts, or raise --memory-limit", need>>20, c.of.size>>20)
+		e := job.Errorf(job.TooLarge, "this request would take about %d MB of memory, and the server may use %d MB for all of them; send it in smaller parts, or raise the server's memory limit", need>>20, c.of.size>>20)
 		e.Details = map[string]any{"limit": c.of.size / fold}
 		return e
 	}
-	return job.Errorf(job.Unavailable, "the server is busy with other large bodies and has no memory left for this one; nothing was done, so send it again, or in smaller parts, or raise --memory-limit")
+	return job.Errorf(job.Unavailable, "the server is busy with other large bodies and has no memory left for this one; nothing was done, so send it again, or in smaller parts, or raise the server's memory limit")
 }
 
 // settle makes the charge so large, whether that is there or not.

@@ -107,7 +107,7 @@ func (s *Schedules) readCron(c *job.CronSpec, now time.Time) (cronsched.Spec, jo
 		return spec, env, e
 	}
 	if s.ticks != nil && c.Overlap != job.OverlapSkip && c.Overlap != job.OverlapAllow {
-		e := job.Errorf(job.Invalid, "overlap_policy %s needs the run before on this server, and with --cron-coordination outbox any server may have it; choose skip or allow", c.Overlap)
+		e := job.Errorf(job.Invalid, "overlap_policy %s needs the run before on this server, and where servers share their schedules any of them may have it; choose skip or allow", c.Overlap)
 		e.Details = map[string]any{"field": "overlap_policy"}
 		return spec, env, e
 	}

@@ -1,6 +1,0 @@
-//go:build !linux
-
-package main
-
-// groupLimit is 0: only Linux has control groups.
-func groupLimit() int64 { return 0 }

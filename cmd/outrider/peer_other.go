@@ -1,8 +1,0 @@
-//go:build !linux
-
-package main
-
-import "net"
-
-// peerOf is not asked on this system.
-func peerOf(net.Conn) int { return 0 }

@@ -1,0 +1,364 @@
+package appdb
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	_ "modernc.org/sqlite" // the driver of outboxes; the library links none
+
+	mysqloutbox "github.com/outrider-jobs/outrider/adapters/mysql"
+	"github.com/outrider-jobs/outrider/adapters/postgres"
+	"github.com/outrider-jobs/outrider/adapters/sqlite"
+	"github.com/outrider-jobs/outrider/outbox"
+)
+
+// A DSN may hold a password, and what is printed is read by many. So a DSN is
+// read once, here: what goes on from here are the settings of a driver, a text
+// that may be shown, and what must not be in any other text. Mistakes in a DSN
+// are told in words of our own, since parsers like to repeat what they could not read.
+
+// DSN names a database of the user's.
+type DSN struct {
+	scheme  string // "sqlite", "postgres" or "mysql"
+	shown   string // with neither user nor password
+	name    string // of the database, in a word
+	file    string // of sqlite
+	make    bool   // the file is made where it is missing
+	pg      *pgx.ConnConfig
+	my      *mysql.Config
+	secrets []string // what no message may hold, and what it holds instead
+}
+
+// String is the DSN with three stars for the user and the password, and without
+// parameters.
+func (d DSN) String() string { return d.shown }
+
+// Scheme is one of [SQLite], [Postgres] and [MySQL].
+func (d DSN) Scheme() string { return d.scheme }
+
+// Name is the name of the database, in a word that needs no escapes in a path.
+func (d DSN) Name() string { return d.name }
+
+// PG is how pgx connects; nil for other databases.
+func (d DSN) PG() *pgx.ConnConfig { return d.pg }
+
+// File names a SQLite file.
+func File(path string) DSN {
+	return DSN{scheme: SQLite, shown: "sqlite:" + path, name: "file", file: path}
+}
+
+// GoString is String: %#v shows no password either.
+func (d DSN) GoString() string { return d.shown }
+
+// The databases that have an outbox.
+const (
+	SQLite   = "sqlite"
+	Postgres = "postgres"
+	MySQL    = "mysql"
+)
+
+// patience with a database that does not answer.
+const (
+	DialTimeout = 10 * time.Second
+	ioTimeout   = 30 * time.Second // above what any statement of a relay may take
+)
+
+// ownForm is the form of DSN that the MySQL driver has made known: user:password@tcp(host:port)/name.
+var ownForm = regexp.MustCompile(`@?(tcp|unix|tcp6|tcp4)\(`)
+
+// beginsDSN is what a DSN begins with. A list is parted only in front of it:
+// commas are also in passwords, and between the hosts of PostgreSQL.
+var beginsDSN = regexp.MustCompile(`^\s*(sqlite|postgres|postgresql|mysql):`)
+
+// ParseDSN reads a DSN. What it refuses it does not repeat.
+func ParseDSN(v string) (DSN, error) {
+	scheme, rest, ok := strings.Cut(strings.TrimSpace(v), ":")
+	switch {
+	case ok && scheme == SQLite:
+		return parseSQLite(rest)
+	case ok && (scheme == Postgres || scheme == "postgresql"):
+		return parsePostgres(v)
+	case ok && scheme == MySQL && ambiguousUser(rest):
+		return DSN{}, errUser
+	case ok && scheme == MySQL:
+		return parseMySQL(rest)
+	case ownForm.MatchString(v):
+		return parseMySQL(v)
+	case !ok || len(scheme) > 20 || strings.ContainsAny(scheme, "@/ ."):
+		return DSN{}, errors.New("does not say what database it is; write sqlite:./shop.db, postgres://user:password@host/name or mysql://user:password@host/name")
+	}
+	return DSN{}, errors.New("is of a kind that is not known; an outbox is relayed from sqlite:FILE, postgres://… and mysql://…")
+}
+
+// parseSQLite reads what follows "sqlite:", a file, also behind two slashes.
+func parseSQLite(rest string) (DSN, error) {
+	file := strings.TrimPrefix(rest, "//")
+	if file == "" {
+		return DSN{}, errors.New("names no file; write sqlite:./shop.db")
+	}
+	if err := SureFile(rest); err != nil {
+		return DSN{}, err
+	}
+	name := strings.TrimSuffix(path.Base(strings.ReplaceAll(file, `\`, "/")), path.Ext(file))
+	return DSN{scheme: SQLite, shown: "sqlite:" + file, name: word(name), file: file}, nil
+}
+
+func parsePostgres(v string) (DSN, error) {
+	v = strings.TrimSpace(v)
+	_, rest, _ := strings.Cut(v, ":")
+	sure, err := sureParts(rest, pgParameters)
+	if err != nil {
+		return DSN{}, err
+	}
+	cfg, err := pgx.ParseConfig(v)
+	if err != nil {
+		return DSN{}, errors.New("cannot be read; write postgres://user:password@host:5432/name, with %-escapes for what is special in a password, as %40 for @" + orValue)
+	}
+	// Nothing is prepared, so that a pooler may give each transaction to another connection.
+	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
+	cfg.StatementCacheCapacity, cfg.DescriptionCacheCapacity = 0, 0
+	if cfg.ConnectTimeout == 0 {
+		cfg.ConnectTimeout = DialTimeout
+	}
+	cfg.RuntimeParams["client_encoding"] = "UTF8" // the server changes what its database keeps
+	if cfg.RuntimeParams["application_name"] == "" {
+		cfg.RuntimeParams["application_name"] = "outrider"
+	}
+	hosts := []string{net.JoinHostPort(cfg.Host, fmt.Sprint(cfg.Port))}
+	for _, f := range cfg.Fallbacks {
+		if h := net.JoinHostPort(f.Host, fmt.Sprint(f.Port)); h != hosts[len(hosts)-1] {
+			hosts = append(hosts, h)
+		}
+	}
+	if len(hosts) > 1 && cfg.ValidateConnect == nil { // of several hosts one is the primary
+		cfg.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	if strings.HasPrefix(cfg.Host, "/") {
+		hosts[0] = cfg.Host // a folder with a socket
+	}
+	return DSN{scheme: Postgres, shown: "postgres://***@" + strings.Join(hosts, ",") + "/" + cfg.Database,
+		name: word(cfg.Database), pg: cfg, secrets: secrets(cfg.User, append(sure.secrets(), cfg.Password)...)}, nil
+}
+
+// parseMySQL reads what follows "mysql:", as a URL or in the driver's own form.
+func parseMySQL(v string) (DSN, error) {
+	read := mysqlURL
+	if ownForm.MatchString(v) {
+		read = mysqlOwn
+	}
+	cfg, passwords, err := read(v)
+	if err != nil {
+		return DSN{}, err
+	}
+	if cfg.DBName == "" {
+		return DSN{}, errors.New("names no database; write mysql://user:password@host:3306/name")
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = DialTimeout
+	}
+	if cfg.ReadTimeout == 0 {
+		cfg.ReadTimeout = ioTimeout
+	}
+	if cfg.WriteTimeout == 0 {
+		cfg.WriteTimeout = ioTimeout
+	}
+	cfg.ParseTime, cfg.MultiStatements = false, false
+	cfg.InterpolateParams = true // one journey per statement, and nothing prepared in a pooler
+	cfg.RejectReadOnly = true    // a primary that has become a replica: look for the new one
+	cfg.Logger = &mysql.NopLogger{}
+	cfg.ConnectionAttributes = "program_name:outrider"
+	return DSN{scheme: MySQL, shown: "mysql://***@" + cfg.Addr + "/" + cfg.DBName, name: word(cfg.DBName),
+		my: cfg, secrets: secrets(cfg.User, passwords...)}, nil
+}
+
+// orValue goes on about a DSN that a driver cannot read.
+const orValue = "; or the value of a parameter may be wrong, or the file that it names cannot be read"
+
+// errMySQL is what is said of a DSN that the driver cannot read.
+var errMySQL = errors.New("cannot be read; write mysql://user:password@host:3306/name, with %-escapes for what is special in a password, as %40 for @" + orValue)
+
+// mysqlURL reads //user:password@host:port/name?parameters of the driver.
+func mysqlURL(v string) (*mysql.Config, []string, error) {
+	sure, err := sureParts(v, mysqlParameters)
+	if err != nil {
+		return nil, nil, err
+	}
+	u, err := url.Parse("mysql:" + v)
+	if err != nil || u.Host == "" {
+		return nil, nil, errMySQL
+	}
+	cfg, err := mysql.ParseDSN("/?" + u.RawQuery)
+	if err != nil {
+		return nil, nil, errMySQL
+	}
+	port := u.Port()
+	if port == "" {
+		port = "3306"
+	}
+	cfg.User, cfg.Net, cfg.Addr, cfg.DBName = u.User.Username(), "tcp", net.JoinHostPort(u.Hostname(), port), strings.TrimPrefix(u.Path, "/")
+	cfg.Passwd, _ = u.User.Password()
+	return cfg, sure.secrets(), nil
+}
+
+// mysqlOwn reads user:password@tcp(host:port)/name?parameters.
+func mysqlOwn(v string) (*mysql.Config, []string, error) {
+	own := strings.TrimPrefix(v, "//")
+	if err := sureOwn(own); err != nil {
+		return nil, nil, err
+	}
+	cfg, err := mysql.ParseDSN(own)
+	if err != nil {
+		return nil, nil, errMySQL
+	}
+	return cfg, []string{cfg.Passwd}, nil
+}
+
+// secrets are pairs for a strings.Replacer: what no message may hold, and what
+// stands there instead. A user's name may be any word, so it goes only where
+// drivers put it.
+func secrets(user string, passwords ...string) (pairs []string) {
+	slices.SortFunc(passwords, func(a, b string) int { return len(b) - len(a) }) // one may begin with another
+	for _, p := range slices.Compact(passwords) {
+		if p != "" {
+			pairs = append(pairs, p, "***")
+		}
+	}
+	if user != "" {
+		for _, form := range []string{"user=%s ", "user '%s'", "user \"%s\"", "role \"%s\"", "database \"%s\""} {
+			pairs = append(pairs, fmt.Sprintf(form, user), fmt.Sprintf(form, "***"))
+		}
+	}
+	return pairs
+}
+
+// word makes a name that needs no escapes in a path: letters, digits, dots, dashes and underscores.
+func word(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || r == '.' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+			return r
+		}
+		return '-'
+	}, s)
+	if strings.Trim(s, ".-") == "" {
+		return "outbox"
+	}
+	return s
+}
+
+// dialect is the outbox of the database in a table of that name.
+func (d DSN) dialect(table string) (outbox.Dialect, error) {
+	return DialectOf(d.scheme, table)
+}
+
+func DialectOf(scheme, table string) (outbox.Dialect, error) {
+	switch scheme {
+	case Postgres:
+		return postgres.Dialect(table)
+	case MySQL:
+		return mysqloutbox.Dialect(table)
+	}
+	return sqlite.Dialect(table)
+}
+
+// open makes a pool of connections. It connects to nothing yet.
+func (d DSN) open() (*sql.DB, error) {
+	switch d.scheme {
+	case Postgres:
+		return pool(connector{stdlib.GetConnector(*d.pg), d, ""}), nil
+	case MySQL:
+		c, err := mysql.NewConnector(d.my)
+		if err != nil {
+			return nil, d.Scrub(err)
+		}
+		// Between statements that change many rows InnoDB would lock the gaps in
+		// which the app inserts, but for this.
+		return pool(connector{c, d, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"}), nil
+	}
+	name := sqlite.DSN(d.file)
+	if !d.make {
+		name += "&mode=rw"
+	}
+	db, err := sql.Open("sqlite", name)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxIdleConns(-1) // one that waits is soon on a file that has been replaced
+	return db, nil
+}
+
+// pool bounds what a relay takes of a server: one connection for itself, and
+// some for those who look at the outbox.
+func pool(c driver.Connector) *sql.DB {
+	db := sql.OpenDB(c)
+	db.SetMaxOpenConns(4)
+	db.SetMaxIdleConns(1)
+	db.SetConnMaxIdleTime(time.Minute)
+	return db
+}
+
+// connector connects as its driver does, keeps passwords out of the errors, and
+// runs a first statement on each connection.
+type connector struct {
+	driver.Connector
+	dsn   DSN
+	first string
+}
+
+// Connect opens a connection.
+func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, c.dsn.Scrub(err)
+	}
+	if x, ok := conn.(driver.ExecerContext); ok && c.first != "" {
+		if _, err := x.ExecContext(ctx, c.first, nil); err != nil {
+			_ = conn.Close() // it was never used
+			return nil, c.dsn.Scrub(err)
+		}
+	}
+	return conn, nil
+}
+
+// Scrub is err in one line, without the user and the password. What it was is
+// still told by errors.Is, but not by errors.As or Unwrap.
+func (d DSN) Scrub(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := strings.NewReplacer(d.secrets...).Replace(err.Error())
+	var lines []string
+	for line := range strings.SplitSeq(text, "\n") { // the same for each of the ways to connect
+		if line = strings.TrimSpace(line); len(lines) == 0 || line != lines[len(lines)-1] {
+			lines = append(lines, line)
+		}
+	}
+	return scrubbed{strings.Join(lines, " "), err}
+}
+
+type scrubbed struct {
+	text string
+	was  error
+}
+
+// Error is the text that may be shown.
+func (s scrubbed) Error() string { return s.text }
+
+// GoString is the same for %#v.
+func (s scrubbed) GoString() string { return s.text }
+
+// Is reports whether the error was target.
+func (s scrubbed) Is(target error) bool { return errors.Is(s.was, target) }

@@ -1,0 +1,103 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/outrider-jobs/outrider/client"
+	"github.com/outrider-jobs/outrider/job"
+)
+
+const (
+	benchSchedules = 10_000          // where -n says nothing
+	benchTick      = 5 * time.Second // at which all of them are due
+	benchCalm      = 1500 * time.Millisecond
+)
+
+// cron is how late the jobs of many schedules are that are due at one instant:
+// from that instant until anybody can see the job. It has a server of its own,
+// which is idle otherwise.
+func (b *bench) cron(ctx context.Context) (results []Result, err error) {
+	n := b.cfg.Jobs
+	if n == 0 {
+		n = benchSchedules
+	}
+	server, err := b.startChild(ctx, "serve", "--listen", "127.0.0.1:0", "--db", filepath.Join(b.dir, "cron.db"))
+	if err != nil {
+		return nil, err
+	}
+	defer server.stop()
+	c, err := client.New(server.url.String(), client.Options{})
+	if err != nil {
+		return nil, err
+	}
+	if err := b.schedule(ctx, c, n); err != nil {
+		return nil, err
+	}
+	at := time.Now().Truncate(benchTick).Add(benchTick)
+	if time.Until(at) < benchCalm {
+		at = at.Add(benchTick)
+	}
+	select {
+	case <-time.After(time.Until(at) - benchCalm/3):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	r, err := lateness(ctx, c, at, n)
+	return []Result{r}, err
+}
+
+// schedule registers n schedules that are due together.
+func (b *bench) schedule(ctx context.Context, c *client.Client, n int) error {
+	template := json.RawMessage(b.jobJSON("bench-cron"))
+	errs := make([]error, b.cfg.Concurrency)
+	var wg sync.WaitGroup
+	for k := range errs {
+		wg.Go(func() {
+			for i := k; i < n && errs[k] == nil; i += len(errs) {
+				_, _, errs[k] = c.PutCron(ctx, job.CronSpec{Name: fmt.Sprint("bench-", i), Overlap: job.OverlapAllow, Template: template,
+					Expression: fmt.Sprintf("*/%d * * * * *", benchTick/time.Second)})
+			}
+		})
+	}
+	wg.Wait()
+	return firstOf(errs)
+}
+
+// lateness looks again and again at how many of the jobs are there.
+func lateness(ctx context.Context, c *client.Client, at time.Time, n int) (Result, error) {
+	first, err := benchJobs(ctx, c)
+	if err != nil {
+		return Result{}, err
+	}
+	var seen caller
+	for end := at.Add(MaxTime); seen.jobs < n; {
+		total, err := benchJobs(ctx, c)
+		now := time.Now()
+		if err != nil {
+			return Result{}, err
+		}
+		for ; seen.jobs < int(total-first) && seen.jobs < n; seen.jobs++ {
+			seen.samples = append(seen.samples, now.Sub(at))
+		}
+		if now.After(end) {
+			return Result{}, fmt.Errorf("%d of %d schedules have fired", seen.jobs, n)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	r := sum([]*caller{&seen}, time.Since(at))
+	r.Workload, r.What, r.PerSecond = "cron", "due to visible", 0
+	return r, nil
+}
+
+func benchJobs(ctx context.Context, c *client.Client) (int64, error) {
+	q, err := c.Queue(ctx, "bench-cron")
+	if job.KindOf(err) == job.NotFound {
+		return 0, nil
+	}
+	return q.Counts[job.Available], err
+}

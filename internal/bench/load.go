@@ -1,0 +1,134 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+// slack is how long a workload may overrun before its connections are cut.
+const slack = 30 * time.Second
+
+// caller is one goroutine of the generator with its connection.
+type caller struct {
+	*conn
+	jobs    int
+	samples []time.Duration
+	claims  []claim // fetched, not yet acknowledged
+	buf     []byte  // for request bodies
+}
+
+// claim is what a worker must name to acknowledge a job.
+type claim struct{ id, token string }
+
+// errDry ends a caller's part: there is nothing left to work on.
+var errDry = errors.New("no job is left")
+
+// result is what a workload came to. Its JSON names are stable.
+type Result struct {
+	Workload  string  `json:"workload"`
+	Jobs      int     `json:"jobs"`
+	Requests  int     `json:"requests,omitempty"`
+	Seconds   float64 `json:"seconds"`
+	PerSecond float64 `json:"jobs_per_second,omitempty"`
+	P50       float64 `json:"p50_ms"`
+	P99       float64 `json:"p99_ms"`
+	Samples   int     `json:"samples"`
+	What      string  `json:"what"` // what a latency is the time of
+}
+
+// dial opens n connections to u. They close when ctx ends, or when the returned function is called.
+func (b *bench) dial(ctx context.Context, n int) ([]*caller, func(), error) {
+	var cs []*caller
+	hangUp := func() {
+		for _, c := range cs {
+			c.Close()
+		}
+	}
+	for range n {
+		c, err := dialConn(ctx, b.target, time.Now().Add(b.cfg.Duration+slack))
+		if err != nil {
+			hangUp()
+			return nil, nil, err
+		}
+		cs = append(cs, &caller{conn: c, samples: make([]time.Duration, 0, 1<<12)})
+	}
+	unhook := context.AfterFunc(ctx, hangUp)
+	return cs, func() { unhook(); hangUp() }, nil
+}
+
+// load has every caller repeat step, which answers how many jobs it has dealt
+// with, until the time or the number of jobs is reached.
+func (b *bench) load(cs []*caller, step func(*caller) (int, error)) (Result, error) {
+	share := 0
+	if b.cfg.Jobs > 0 {
+		share = (b.cfg.Jobs + len(cs) - 1) / len(cs)
+	}
+	var wg sync.WaitGroup
+	errs := make([]error, len(cs))
+	began := time.Now()
+	end := began.Add(b.cfg.Duration)
+	for i, c := range cs {
+		wg.Go(func() { errs[i] = c.repeat(end, share, step) })
+	}
+	wg.Wait()
+	took := time.Since(began)
+	return sum(cs, took), firstOf(errs)
+}
+
+// repeat does step until end, or until share jobs are done if that is not 0.
+func (c *caller) repeat(end time.Time, share int, step func(*caller) (int, error)) error {
+	for now := time.Now(); now.Before(end) && (share == 0 || c.jobs < share); {
+		n, err := step(c)
+		if errors.Is(err, errDry) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		then := time.Now()
+		c.samples = append(c.samples, then.Sub(now))
+		c.jobs += n
+		now = then
+	}
+	return nil
+}
+
+func firstOf(errs []error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sum adds up what the callers have done in the time that it took.
+func sum(cs []*caller, took time.Duration) Result {
+	var r Result
+	var samples []time.Duration
+	for _, c := range cs {
+		r.Jobs += c.jobs
+		if c.conn != nil {
+			r.Requests += c.sent
+		}
+		samples = append(samples, c.samples...)
+	}
+	r.Seconds = took.Seconds()
+	r.PerSecond = float64(r.Jobs) / r.Seconds
+	r.P50, r.P99 = quantile(samples, 0.50), quantile(samples, 0.99)
+	r.Samples = len(samples)
+	return r
+}
+
+// quantile is the q-quantile of samples in milliseconds; it sorts them.
+func quantile(samples []time.Duration, q float64) float64 {
+	if len(samples) == 0 {
+		return 0
+	}
+	slices.Sort(samples)
+	i := min(int(q*float64(len(samples))), len(samples)-1)
+	return float64(samples[i].Microseconds()) / 1000
+}

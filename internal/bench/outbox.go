@@ -1,0 +1,167 @@
+package bench
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/outrider-jobs/outrider/adapters/postgres"
+	"github.com/outrider-jobs/outrider/internal/appdb"
+	"github.com/outrider-jobs/outrider/job"
+	"github.com/outrider-jobs/outrider/outbox"
+)
+
+// benchTable is the outbox of a bench: nobody else's.
+const benchTable = "ojs_bench"
+
+// outbox is the time from an app's COMMIT that has returned to the answer of a
+// FETCH that waits for the job. It has a server of its own, whose relay does
+// not disturb the other workloads.
+func (b *bench) outbox(ctx context.Context) (results []Result, err error) {
+	d := appdb.File(filepath.Join(b.dir, "shop.db"))
+	address := d.String()
+	if b.cfg.Outbox != "" {
+		address = b.cfg.Outbox
+		if d, err = appdb.ParseDSN(address); err != nil {
+			return nil, err
+		}
+	}
+	src, err := appdb.OpenOrMake(ctx, d, benchTable)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, clearTables(src, b.cfg.Outbox != ""), src.DB.Close()) }()
+	if err := src.Init(ctx); err != nil {
+		return nil, err
+	}
+	for _, way := range wakings(src) {
+		r, err := b.wokenBy(ctx, src, address, way)
+		if err != nil {
+			return results, err
+		}
+		results = append(results, r)
+	}
+	app, err := b.appAlone(ctx, src)
+	return append(results, app...), err
+}
+
+// waking is a way in which a relay hears of a commit.
+type waking struct {
+	name  string
+	flags []string
+	poke  bool
+}
+
+// wakings are the ways that a database knows.
+func wakings(s *appdb.Source) []waking {
+	if s.DSN.Scheme() == appdb.SQLite {
+		return []waking{{name: "outbox"}}
+	}
+	ways := []waking{{name: "outbox-poll"}, {name: "outbox-poke", poke: true}}
+	if s.DSN.Scheme() == appdb.Postgres {
+		ways = append(ways, waking{name: "outbox-listen", flags: []string{"--outbox-wake", "listen"}})
+	}
+	return ways
+}
+
+// clearTables takes the tables of a bench out of a database that is not its own.
+func clearTables(s *appdb.Source, theirs bool) error {
+	if !theirs {
+		return nil
+	}
+	for _, table := range []string{"", "_relays", "_identity", "_ticks"} {
+		if _, err := s.DB.Exec("DROP TABLE IF EXISTS " + benchTable + table); err != nil {
+			return s.Told(job.Unavailable, err.Error())
+		}
+	}
+	return nil
+}
+
+func (b *bench) wokenBy(ctx context.Context, src *appdb.Source, address string, way waking) (Result, error) {
+	if len(way.flags) > 0 {
+		trigger, err := postgres.Trigger(benchTable)
+		if err == nil {
+			_, err = src.DB.ExecContext(ctx, trigger)
+		}
+		if err != nil {
+			return Result{}, src.Told(job.Unavailable, err.Error())
+		}
+	}
+	server, err := b.startChild(ctx, append([]string{"serve", "--listen", "127.0.0.1:0", "--outbox-table", benchTable,
+		"--db", filepath.Join(b.dir, way.name+".db"), "--outbox", address}, way.flags...)...)
+	if err != nil {
+		return Result{}, err
+	}
+	defer server.stop()
+	other := *b
+	other.target = server.url
+	return other.commits(ctx, src, way)
+}
+
+func (b *bench) commits(ctx context.Context, src *appdb.Source, way waking) (Result, error) {
+	cs, hangUp, err := b.dial(ctx, 2)
+	if err != nil {
+		return Result{}, err
+	}
+	defer hangUp()
+	c, err := job.ParseEnvelope(b.jobJSON("bench-outbox"))
+	if err != nil {
+		return Result{}, err
+	}
+	e, box := c.Envelope(), outbox.New(src.Dialect)
+	r, err := b.wakeUps(ctx, cs[0], "bench-outbox", func() (time.Time, error) {
+		err := commitOne(ctx, src.DB, box, e)
+		at := time.Now()
+		if err == nil && way.poke {
+			_, err = cs[1].post(pathPoke, nil)
+		}
+		return at, err
+	})
+	r.Workload, r.What = way.name, "COMMIT to FETCH answered"
+	return r, err
+}
+
+// appAlone is what the row costs the app: its transaction of one INSERT with a
+// second one into the outbox, and without, by turns.
+func (b *bench) appAlone(ctx context.Context, src *appdb.Source) ([]Result, error) {
+	c, err := job.ParseEnvelope(b.jobJSON("bench-outbox"))
+	if err != nil {
+		return nil, err
+	}
+	e, box := c.Envelope(), outbox.New(src.Dialect)
+	var with, without caller
+	began := time.Now()
+	for n := 0; time.Since(began) < b.cfg.Duration && (b.cfg.Jobs == 0 || n < b.cfg.Jobs); n++ {
+		for _, c := range []struct {
+			into *caller
+			es   []job.Envelope
+		}{{&without, []job.Envelope{e}}, {&with, []job.Envelope{e, e}}} {
+			at := time.Now()
+			if err := commitOne(ctx, src.DB, box, c.es...); err != nil {
+				return nil, err
+			}
+			c.into.samples = append(c.into.samples, time.Since(at))
+			c.into.jobs++
+		}
+	}
+	results := []Result{sum([]*caller{&without}, time.Since(began)), sum([]*caller{&with}, time.Since(began))}
+	for i, name := range []string{"app-one-row", "app-two-rows"} {
+		results[i].Workload, results[i].What, results[i].PerSecond = name, "transaction of the app", 0
+	}
+	return results, nil
+}
+
+// commitOne is a transaction of the app.
+func commitOne(ctx context.Context, db *sql.DB, box *outbox.Outbox, es ...job.Envelope) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("the shop: %w", err)
+	}
+	if _, err := box.Add(ctx, tx, es...); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
+}

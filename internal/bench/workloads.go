@@ -1,0 +1,259 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+)
+
+// Workload is one kind of load.
+type Workload struct {
+	Name    string
+	Help    string
+	Private bool // needs a server of its own
+	run     func(*bench, context.Context) ([]Result, error)
+}
+
+// Workloads are run in this order: ack works on what fetch has claimed.
+func Workloads() []Workload {
+	return []Workload{
+		{"push", "PUSH, one job a request", false, (*bench).push},
+		{"unique", "PUSH with a unique policy, one job a request, no key twice", false, (*bench).unique},
+		{"batch", "PUSH, 100 jobs a request", false, (*bench).batch},
+		{"fetch", "FETCH from a backlog, one job a request", false, (*bench).fetch},
+		{"ack", "ACK, one job a request", false, (*bench).ack},
+		{"cycle", "PUSH, FETCH, ACK of one job", false, (*bench).cycle},
+		{"fetch10", "10 PUSHes, one FETCH of 10, 10 ACKs", false, (*bench).cycleOfTen},
+		{"pickup", "an idle worker: PUSH sent to waiting FETCH answered", false, (*bench).pickup},
+		{"outbox", "an idle worker: your COMMIT returned to waiting FETCH answered; your transaction with the row and without", true, (*bench).outbox},
+		{"cron", "10,000 schedules, or -n, that are due at one instant: until their jobs can be seen", true, (*bench).cron},
+		{"inprocess", "the sidecar without HTTP: enqueue, and the whole cycle", true, (*bench).inProcess},
+	}
+}
+
+const (
+	pathPush  = "/ojs/v1/jobs"
+	pathBatch = "/ojs/v1/jobs/batch"
+	pathFetch = "/ojs/v1/workers/fetch"
+	pathAck   = "/ojs/v1/workers/ack"
+	pathPoke  = "/ojs/v1/outbox/poke"
+)
+
+// jobJSON is a PUSH body of about the configured size.
+func (b *bench) jobJSON(queue string) []byte {
+	head := `{"type":"bench.job","queue":"` + queue + `","args":["`
+	pad := max(0, b.cfg.Payload-len(head)-len(`"]}`))
+	return []byte(head + strings.Repeat("x", pad) + `"]}`)
+}
+
+func (b *bench) batchJSON(queue string, n int) []byte {
+	one := b.jobJSON(queue)
+	return append(append([]byte(`{"jobs":[`), bytes.Join(slicesOf(one, n), []byte{','})...), "]}"...)
+}
+
+func slicesOf(one []byte, n int) [][]byte {
+	all := make([][]byte, n)
+	for i := range all {
+		all[i] = one
+	}
+	return all
+}
+
+func fetchJSON(queue string, count, blockMS int) []byte {
+	return fmt.Appendf(nil, `{"queues":[%q],"count":%d,"block_ms":%d,"worker_id":"bench"}`, queue, count, blockMS)
+}
+
+// run opens the connections, has them do step and closes them.
+func (b *bench) run(ctx context.Context, name, what string, step func(*caller) (int, error)) ([]Result, error) {
+	cs, hangUp, err := b.dial(ctx, b.cfg.Concurrency)
+	if err != nil {
+		return nil, err
+	}
+	defer hangUp()
+	r, err := b.load(cs, step)
+	r.Workload, r.What = name, what
+	for _, c := range cs {
+		b.held = append(b.held, c.claims...)
+	}
+	return []Result{r}, err
+}
+
+func (b *bench) push(ctx context.Context) ([]Result, error) {
+	body := b.jobJSON("bench-push")
+	return b.run(ctx, "push", "request", func(c *caller) (int, error) {
+		_, err := c.post(pathPush, body)
+		return 1, err
+	})
+}
+
+// unique is push with a policy over type and args, which differ in every request.
+func (b *bench) unique(ctx context.Context) ([]Result, error) {
+	head, _ := bytes.CutSuffix(b.jobJSON("bench-unique"), []byte(`"]}`))
+	salt := rand.Uint64() // the server may know the keys of another run
+	var serial atomic.Uint64
+	return b.run(ctx, "unique", "request", func(c *caller) (int, error) {
+		c.buf = fmt.Appendf(append(c.buf[:0], head...), `-%x-%d"],"unique":{"keys":["type","args"]}}`, salt, serial.Add(1))
+		_, err := c.post(pathPush, c.buf)
+		return 1, err
+	})
+}
+
+func (b *bench) batch(ctx context.Context) ([]Result, error) {
+	body := b.batchJSON("bench-batch", 100)
+	return b.run(ctx, "batch", "request", func(c *caller) (int, error) {
+		_, err := c.post(pathBatch, body)
+		return 100, err
+	})
+}
+
+// fill puts a backlog into queue that lasts for the duration, or for as many jobs as are asked for.
+func (b *bench) fill(ctx context.Context, queue string) error {
+	n := b.cfg.Jobs
+	if n == 0 {
+		n = int(math.Min(12_000*math.Ceil(b.cfg.Duration.Seconds()), 200_000))
+	}
+	cs, hangUp, err := b.dial(ctx, 1)
+	if err != nil {
+		return err
+	}
+	defer hangUp()
+	for n > 0 {
+		size := min(n, 500)
+		if _, err := cs[0].post(pathBatch, b.batchJSON(queue, size)); err != nil {
+			return err
+		}
+		n -= size
+	}
+	return nil
+}
+
+func (b *bench) fetch(ctx context.Context) ([]Result, error) {
+	if err := b.fill(ctx, "bench-fetch"); err != nil {
+		return nil, err
+	}
+	return b.run(ctx, "fetch", "request", fetchStep(fetchJSON("bench-fetch", 1, 0)))
+}
+
+// fetchStep claims jobs and keeps them in the caller's claims.
+func fetchStep(body []byte) func(*caller) (int, error) {
+	return func(c *caller) (int, error) {
+		n, err := c.claim(body)
+		if err == nil && n == 0 {
+			err = errDry
+		}
+		return n, err
+	}
+}
+
+// claim fetches and appends to c.claims.
+func (c *caller) claim(body []byte) (int, error) {
+	answer, err := c.post(pathFetch, body)
+	if err != nil {
+		return 0, err
+	}
+	before := len(c.claims)
+	if c.claims, err = appendClaims(c.claims, answer); err != nil {
+		return 0, err
+	}
+	return len(c.claims) - before, nil
+}
+
+// appendClaims finds the jobs in an answer to FETCH. It looks for two members
+// instead of parsing: the generator made the jobs, so it knows what is in them.
+func appendClaims(to []claim, answer []byte) ([]claim, error) {
+	first := len(to)
+	for {
+		id, rest, ok := member(answer, `"id":"`)
+		if !ok || len(to) > first && to[first].id == id {
+			return to, nil // the end, or the first job once more under "job"
+		}
+		token, rest, ok := member(rest, `"lease_token":"`)
+		if !ok {
+			return to, errors.New("a fetched job carries no lease_token")
+		}
+		to = append(to, claim{id, token})
+		answer = rest
+	}
+}
+
+// member is the string after key, and what follows it.
+func member(b []byte, key string) (value string, rest []byte, ok bool) {
+	_, b, ok = bytes.Cut(b, []byte(key))
+	if !ok {
+		return "", nil, false
+	}
+	v, rest, ok := bytes.Cut(b, []byte{'"'})
+	return string(v), rest, ok
+}
+
+// ack acknowledges what fetch has claimed; without that it claims for itself first.
+func (b *bench) ack(ctx context.Context) ([]Result, error) {
+	if len(b.held) == 0 {
+		if err := b.fill(ctx, "bench-ack"); err != nil {
+			return nil, err
+		}
+		if _, err := b.run(ctx, "", "", fetchStep(fetchJSON("bench-ack", 100, 0))); err != nil {
+			return nil, err
+		}
+	}
+	held := b.held
+	b.held = nil
+	cs, hangUp, err := b.dial(ctx, b.cfg.Concurrency)
+	if err != nil {
+		return nil, err
+	}
+	defer hangUp()
+	for i, h := range held {
+		c := cs[i%len(cs)]
+		c.claims = append(c.claims, h)
+	}
+	r, err := b.load(cs, func(c *caller) (int, error) {
+		if len(c.claims) == 0 {
+			return 0, errDry
+		}
+		return 1, c.ackLast()
+	})
+	r.Workload, r.What = "ack", "request"
+	return []Result{r}, err
+}
+
+// ackLast acknowledges the caller's last claim.
+func (c *caller) ackLast() error {
+	last := c.claims[len(c.claims)-1]
+	c.claims = c.claims[:len(c.claims)-1]
+	c.buf = append(append(c.buf[:0], `{"job_id":"`...), last.id...)
+	c.buf = append(append(c.buf, `","lease_token":"`...), last.token...)
+	c.buf = append(c.buf, `"}`...)
+	_, err := c.post(pathAck, c.buf)
+	return err
+}
+
+func (b *bench) cycle(ctx context.Context) ([]Result, error) {
+	return b.run(ctx, "cycle", "cycle of 1 job", b.cycleStep("bench-cycle", 1))
+}
+
+func (b *bench) cycleOfTen(ctx context.Context) ([]Result, error) {
+	return b.run(ctx, "fetch10", "cycle of 10 jobs", b.cycleStep("bench-fetch10", 10))
+}
+
+// cycleStep pushes n jobs one by one, fetches n at once and acknowledges what it got one by one.
+func (b *bench) cycleStep(queue string, n int) func(*caller) (int, error) {
+	push, fetch := b.jobJSON(queue), fetchJSON(queue, n, 0)
+	return func(c *caller) (int, error) {
+		for range n {
+			if _, err := c.post(pathPush, push); err != nil {
+				return 0, err
+			}
+		}
+		got, err := c.claim(fetch)
+		for len(c.claims) > 0 && err == nil {
+			err = c.ackLast()
+		}
+		return got, err
+	}
+}

@@ -1,0 +1,196 @@
+package demo
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/outrider-jobs/outrider/client"
+	"github.com/outrider-jobs/outrider/internal/self"
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// scan calls fn with every line until the reader ends.
+func scan(from io.Reader, fn func(line string)) {
+	for s := bufio.NewScanner(from); s.Scan(); {
+		fn(s.Text())
+	}
+}
+
+// launch starts cmd and hands its output, line by line, to out; what it writes
+// to its stderr is told as who. wait returns when the process and its output have ended.
+func (d *demo) launch(cmd *exec.Cmd, who string, out func(string)) (wait func() error, err error) {
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the %s: %w", who, err)
+	}
+	var reading sync.WaitGroup
+	reading.Go(func() { scan(stdout, out) })
+	reading.Go(func() { d.tail(who, stderr) })
+	return func() error {
+		reading.Wait()
+		return cmd.Wait()
+	}, nil
+}
+
+// startServer runs "outrider serve" and starts it again whenever it dies, as a
+// supervisor would. It returns when the server answers for the first time.
+func (d *demo) startServer(ctx context.Context, fail context.CancelCauseFunc, processes *sync.WaitGroup) error {
+	ready, listen := make(chan string, 1), "127.0.0.1:0"
+	processes.Go(func() {
+		for ctx.Err() == nil {
+			err := d.serveOnce(ctx, listen, func(url string) {
+				listen = strings.TrimPrefix(url, "http://")
+				select {
+				case ready <- url:
+				default:
+				}
+			})
+			var exit *exec.ExitError
+			switch {
+			case ctx.Err() != nil:
+				return
+			case errors.As(err, &exit) && exit.ExitCode() > 0:
+				fail(fmt.Errorf("the server ended by itself with exit code %d; its own words are above", exit.ExitCode()))
+				return
+			case err != nil && exit == nil:
+				fail(err)
+				return
+			}
+			d.say("server", "was killed (%v); starting it again on the same file", err)
+		}
+	})
+	select {
+	case url := <-ready:
+		var err error
+		d.url = url
+		d.client, err = client.New(url, client.Options{})
+		return err
+	case <-ctx.Done():
+		return orCause(ctx, fmt.Errorf("the server did not start: %w", ctx.Err()))
+	}
+}
+
+// serveOnce is one life of the server.
+func (d *demo) serveOnce(ctx context.Context, listen string, ready func(url string)) error {
+	cmd, err := self.Command(ctx, 5*time.Second, []string{"OUTRIDER_LOG_LEVEL=warn", "OUTRIDER_SHUTDOWN_GRACE=2s"}, "serve", "--listen", listen, "--db", filepath.Join(d.dir, "outrider.db"), "--outbox", "sqlite:"+d.shop.path)
+	if err != nil {
+		return err
+	}
+	wait, err := d.launch(cmd, "server", func(line string) {
+		if _, rest, ok := strings.Cut(line, "listening on "); ok {
+			url, _, _ := strings.Cut(rest, " ")
+			d.say("server", "process %d serves %s and relays the shop's outbox", cmd.Process.Pid, url)
+			ready(url)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return wait()
+}
+
+// startWorker runs the worker in a process of its own, which knows the server's
+// address and nothing else.
+func (d *demo) startWorker(ctx context.Context, fail context.CancelCauseFunc, processes *sync.WaitGroup) error {
+	cmd, err := self.Command(ctx, 5*time.Second, []string{"OUTRIDER_LOG_LEVEL=warn", "OUTRIDER_SHUTDOWN_GRACE=2s"}, "demo-worker", "--url", d.url)
+	if err != nil {
+		return err
+	}
+	wait, err := d.launch(cmd, "worker", d.heard)
+	if err != nil {
+		return err
+	}
+	d.say("worker", "process %d receives jobs over HTTP", cmd.Process.Pid)
+	processes.Go(func() {
+		if err := wait(); ctx.Err() == nil {
+			fail(fmt.Errorf("the worker ended too early: %w", err))
+		}
+	})
+	return nil
+}
+
+// demoReport is a line from the worker: it began an attempt.
+type demoReport struct {
+	Order   int64     `json:"order"`
+	Attempt int       `json:"attempt"`
+	Fails   bool      `json:"fails"`
+	At      time.Time `json:"at"`
+}
+
+// heard notes what the worker says.
+func (d *demo) heard(line string) {
+	var r demoReport
+	if json.Unmarshal([]byte(line), &r) != nil {
+		d.say("worker", "%s", line)
+		return
+	}
+	var since time.Duration
+	d.mu.Lock()
+	for _, o := range d.orders {
+		if o.ID == r.Order {
+			if o.started.IsZero() {
+				o.started = r.At
+			}
+			since = r.At.Sub(o.committed)
+		}
+	}
+	d.mu.Unlock()
+	switch {
+	case r.Fails:
+		d.say("worker", "order %d started %s after its commit, and fails: it will be retried", r.Order, took(since))
+	case r.Attempt > 1:
+		d.say("worker", "order %d started again, attempt %d", r.Order, r.Attempt)
+	default:
+		d.say("worker", "order %d started %s after its commit", r.Order, took(since))
+	}
+}
+
+// Work is the other process of the demo, a worker of the server at url. It says on
+// stdout what it does.
+func Work(ctx context.Context, url string, stdout io.Writer) error {
+	c, err := client.New(url, client.Options{})
+	if err != nil {
+		return err
+	}
+	w := client.NewWorker(c, client.WorkerOptions{
+		Heartbeat: 500 * time.Millisecond, Visibility: 2 * time.Second, Wait: 5 * time.Second, Grace: time.Second,
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	w.Handle(orderJob, func(_ context.Context, j *job.Job) (any, error) { return confirm(j, stdout) })
+	return w.Run(ctx)
+}
+
+// confirm is the handler: it says what it does, and fails once where it is asked to.
+func confirm(j *job.Job, stdout io.Writer) (any, error) {
+	var o order
+	if err := client.Args(j, &o); err != nil {
+		return nil, client.Discard(err)
+	}
+	r := demoReport{Order: o.ID, Attempt: j.Attempt, Fails: o.FailOnce && j.Attempt == 1, At: time.Now()}
+	line, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintln(stdout, string(line))
+	if r.Fails {
+		return nil, errors.New("the mail server is not there yet")
+	}
+	return map[string]string{"mailed": o.Email}, nil
+}

@@ -1,0 +1,178 @@
+package netguard
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// LeastConnections is how many connections there may always be, also where hardly
+// a file may be opened.
+const LeastConnections = 8
+
+const (
+	filesOfStore = 64                     // that connections leave for the store, the outboxes and the log
+	idleLeast    = time.Second            // that a connection has been idle before another takes its place
+	refusals     = 16                     // that are answered at once; further ones are closed without a word
+	refusalTime  = 200 * time.Millisecond // for a caller to take one
+)
+
+// refusal is the answer on a connection that is one too many.
+func refusal(setting string) []byte {
+	body := fmt.Sprintf(`{"error":{"code":"backend_error","message":"the server has as many connections as it may have, and none of them is idle; close some, or raise %s","retryable":true,`+
+		`"hint":"Try again after the time in Retry-After.","docs_url":"https://openjobspec.org/spec/v1/ojs-core"}}`+"\r\n", setting)
+	return fmt.Appendf(nil, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/openjobspec+json\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+}
+
+// connections bounds how many there are at once, in all and of one process where
+// the system can tell whose they are: over a unix socket. Over TCP all callers are
+// 127.0.0.1, and nothing tells them apart.
+type connections struct {
+	net.Listener
+	most    int
+	setting string // raises most
+	log     *slog.Logger
+	answer  chan struct{} // has room for each refusal that is being answered
+
+	open sync.Map // net.Conn to *connection
+	n    atomic.Int64
+
+	mu    sync.Mutex // of what follows
+	peers map[int]int
+	told  time.Time // when it was last told that there are too many
+}
+
+// connection is what is known of one.
+type connection struct {
+	idle atomic.Int64 // since when, in nanoseconds since 1970; 0 while it works
+	peer int          // id of the process at its other end; 0 is not known
+}
+
+// limit bounds the connections that ln accepts. allowed is how many
+// files this process may open, 0 for not known.
+func limit(ln net.Listener, most, allowed int, setting string, log *slog.Logger) *connections {
+	if room := max(allowed-filesOfStore, LeastConnections); allowed > 0 && room < most {
+		log.Warn("fewer connections are taken than "+setting+" says, as this process may not open more files; raise its limit (ulimit -n, LimitNOFILE=)",
+			"max_connections", most, "open_files", allowed, "taken", room)
+		most = room
+	}
+	return &connections{Listener: ln, most: most, setting: setting, log: log, answer: make(chan struct{}, refusals), peers: map[int]int{}}
+}
+
+// Accept waits for a connection that there is room for.
+func (l *connections) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if l.admit(c) {
+			return c, nil
+		}
+		l.refuse(c)
+	}
+}
+
+// admit takes a connection in, if need be in place of the one that has been idle longest.
+func (l *connections) admit(c net.Conn) bool {
+	k := &connection{peer: peerOf(c)}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if k.peer != 0 && l.peers[k.peer] >= max(l.most/2, 1) {
+		l.tell("a process has half of all connections that there may be, and gets no more; "+l.setting+" bounds them", "process", k.peer)
+		return false
+	}
+	if l.n.Load() >= int64(l.most) && !l.displace() {
+		l.tell("there are as many connections as there may be, and none is idle: further ones are refused; "+l.setting+" bounds them", "connections", l.most)
+		return false
+	}
+	if k.peer != 0 {
+		l.peers[k.peer]++
+	}
+	l.n.Add(1)
+	l.open.Store(c, k)
+	return true
+}
+
+// tell says at most once a minute that connections are refused. The caller holds mu.
+func (l *connections) tell(what string, args ...any) {
+	if time.Since(l.told) > time.Minute {
+		l.told = time.Now()
+		l.log.Warn(what, args...)
+	}
+}
+
+// displace closes the connection that has been idle longest, if that is long enough.
+func (l *connections) displace() bool {
+	var oldest net.Conn
+	since := time.Now().Add(-idleLeast).UnixNano()
+	l.open.Range(func(c, k any) bool {
+		if idle := k.(*connection).idle.Load(); idle != 0 && idle < since {
+			oldest, since = c.(net.Conn), idle
+		}
+		return true
+	})
+	if oldest == nil {
+		return false
+	}
+	l.forget(oldest)
+	_ = oldest.Close() // nobody asks anything on it
+	return true
+}
+
+// forget takes a connection out of the books. The caller holds mu.
+func (l *connections) forget(c net.Conn) {
+	k, ok := l.open.LoadAndDelete(c)
+	if !ok {
+		return // displaced before
+	}
+	l.n.Add(-1)
+	if peer := k.(*connection).peer; peer != 0 {
+		if l.peers[peer]--; l.peers[peer] == 0 {
+			delete(l.peers, peer)
+		}
+	}
+}
+
+// state is for [http.Server.ConnState].
+func (l *connections) state(c net.Conn, s http.ConnState) {
+	switch s {
+	case http.StateClosed, http.StateHijacked:
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.forget(c)
+	case http.StateIdle, http.StateActive:
+		if k, ok := l.open.Load(c); ok {
+			since := int64(0)
+			if s == http.StateIdle {
+				since = time.Now().UnixNano()
+			}
+			k.(*connection).idle.Store(since)
+		}
+	}
+}
+
+// refuse says why and closes, without keeping the next one waiting.
+func (l *connections) refuse(c net.Conn) {
+	select {
+	case l.answer <- struct{}{}:
+	default:
+		_ = c.Close() // too many are being told already
+		return
+	}
+	go func() {
+		defer func() { <-l.answer }()
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(refusalTime))
+		if _, err := c.Write(refusal(l.setting)); err != nil {
+			return
+		}
+		if half, ok := c.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+			_, _ = c.Read(make([]byte, 4<<10)) // a request that is left unread would take the answer with it
+		}
+	}()
+}

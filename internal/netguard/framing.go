@@ -1,0 +1,179 @@
+package netguard
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// Where a request ends must be the same for all who pass it on: of two servers
+// that part one stream in two ways, the second answers requests which the first
+// has never seen. net/http forgives some of what is not clear, and does not say
+// so to a handler: a line that ends without a carriage return, a length beside
+// chunks, a line that is folded. So the first lines of each request are kept as
+// they came, and looked at before it is answered.
+
+// framed is a listener whose connections keep the heads of their requests.
+type framed struct{ net.Listener }
+
+// Accept waits for the next connection.
+func (l framed) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &framedConn{Conn: c}, nil
+}
+
+// maxKept bounds what is kept of a connection: the longest head, and what is
+// read at once behind it.
+const maxKept = 32 << 10
+
+// maxIdle is how much room a connection keeps that has nothing to say.
+const maxIdle = 2 << 10
+
+// framedConn keeps what comes over a connection from the head of the next
+// request on. What is read while a handler runs is kept, too.
+type framedConn struct {
+	net.Conn
+
+	mu    sync.Mutex
+	kept  []byte
+	skip  int64 // bytes of a body that come before that head
+	blind bool  // nobody knows any more where a head begins: there will be none
+}
+
+// frameKey is under what a request's context has its connection.
+type frameKey struct{}
+
+// frameContext is for [http.Server.ConnContext].
+func frameContext(ctx context.Context, c net.Conn) context.Context {
+	if f, ok := c.(*framedConn); ok {
+		return context.WithValue(ctx, frameKey{}, f)
+	}
+	return ctx
+}
+
+// Read reads from the connection.
+func (c *framedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.keep(p[:n])
+	return n, err
+}
+
+func (c *framedConn) keep(p []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	body := min(c.skip, int64(len(p)))
+	c.skip -= body
+	switch p = p[body:]; {
+	case c.blind || len(p) == 0:
+	case len(c.kept)+len(p) > maxKept:
+		c.kept, c.blind = nil, true
+	default:
+		c.kept = append(c.kept, p...)
+	}
+}
+
+// CloseWrite ends what is sent; net/http does so before it gives a connection up.
+func (c *framedConn) CloseWrite() error {
+	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return w.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+// NetConn is the connection itself.
+func (c *framedConn) NetConn() net.Conn { return c.Conn }
+
+// Clear is nil for a request of which it is clear where it ends. After any other,
+// and after one in chunks, whose length only net/http knows, the connection is closed.
+func Clear(w http.ResponseWriter, r *http.Request) error {
+	c, ok := r.Context().Value(frameKey{}).(*framedConn)
+	if !ok {
+		return nil
+	}
+	err := c.next(r)
+	if err != nil || r.ContentLength < 0 {
+		w.Header().Set("Connection", "close")
+	}
+	return err
+}
+
+// next judges the head of r and goes on to that of the request behind it.
+func (c *framedConn) next(r *http.Request) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	chunks := len(r.TransferEncoding) > 0
+	end, err := judge(c.kept, r.Method, chunks, chunks || r.ProtoMinor == 0)
+	if err != nil || r.ContentLength < 0 {
+		c.kept, c.blind = nil, true
+		return err
+	}
+	behind := c.kept[end:]
+	body := min(r.ContentLength, int64(len(behind)))
+	c.skip = r.ContentLength - body
+	if c.kept = append(c.kept[:0], behind[body:]...); len(c.kept) == 0 && cap(c.kept) > maxIdle {
+		c.kept = nil
+	}
+	return nil
+}
+
+// errLost is that what was kept is not the head of the request, so that nobody
+// knows how that one looked.
+var errLost = job.Errorf(job.Invalid, "it is not clear where the request begins; send it over a new connection")
+
+// judge looks through the head at the front of raw, which must be that of a
+// request with the method, and returns where it ends. chunked is whether its body
+// comes in chunks, and named whether the names of its headers matter.
+func judge(raw []byte, method string, chunked, named bool) (end int, err error) {
+	for first := true; ; {
+		n := bytes.IndexByte(raw[end:], '\n')
+		if n < 0 {
+			return end, errLost
+		}
+		line := raw[end : end+n]
+		end += n + 1
+		if n == 0 || line[n-1] != '\r' {
+			return end, job.Errorf(job.Invalid, "a line of the request ends with a line feed alone, and must end with a carriage return and a line feed")
+		}
+		switch {
+		case n == 1 && first: // an empty line in front of the request, as some clients send after a body
+		case n == 1:
+			return end, nil
+		case line[0] == ' ' || line[0] == '\t':
+			return end, job.Errorf(job.Invalid, "a header of the request is folded over two lines")
+		case first:
+			if len(line) <= len(method) || string(line[:len(method)]) != method || line[len(method)] != ' ' {
+				return end, errLost
+			}
+			first = false
+		case named:
+			if err := judgeName(line, chunked); err != nil {
+				return end, err
+			}
+		}
+	}
+}
+
+// judgeName refuses a header that makes the length of a body unclear.
+func judgeName(line []byte, chunked bool) error {
+	name, _, _ := bytes.Cut(line, []byte(":"))
+	switch strings.ToLower(string(bytes.TrimSpace(name))) {
+	case "content-length":
+		if chunked {
+			return job.Errorf(job.Invalid, "the request has a Content-Length beside its Transfer-Encoding")
+		}
+	case "transfer-encoding":
+		if !chunked {
+			return job.Errorf(job.Invalid, "a request in HTTP/1.0 has no Transfer-Encoding")
+		}
+	}
+	return nil
+}
