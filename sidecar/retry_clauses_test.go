@@ -27,13 +27,14 @@ func TestJitterIsDrawn(t *testing.T) {
 		retry     string
 		low, high time.Duration // of the range before the cap
 		limit     time.Duration
+		draws     int
 	}{
-		{`{"max_attempts":2}`, 500 * time.Millisecond, 1500 * time.Millisecond, 5 * time.Minute},
-		{`{"initial_interval":"PT100S","max_interval":"PT120S"}`, 50 * time.Second, 150 * time.Second, 120 * time.Second},
-		{`{"initial_interval":"PT100S","max_interval":"PT120S","jitter":false}`, 100 * time.Second, 100 * time.Second, 120 * time.Second},
+		{`{"max_attempts":2}`, 500 * time.Millisecond, 1500 * time.Millisecond, 5 * time.Minute, 200},
+		{`{"initial_interval":"PT100S","max_interval":"PT120S"}`, 50 * time.Second, 150 * time.Second, 120 * time.Second, 200},
+		{`{"initial_interval":"PT100S","max_interval":"PT120S","jitter":false}`, 100 * time.Second, 100 * time.Second, 120 * time.Second, 10},
 	} {
 		tenths := map[int]int{}
-		for range 300 {
+		for range tt.draws {
 			_, err := s.Enqueue(t.Context(), job.Envelope{Type: "a.b", Args: json.RawMessage(`[]`), Retry: json.RawMessage(tt.retry)})
 			if err != nil {
 				t.Fatal(err)
@@ -59,7 +60,7 @@ func TestJitterIsDrawn(t *testing.T) {
 		}
 		for n := range int(10 * (min(tt.high, tt.limit) - tt.low) / max(1, tt.high-tt.low)) {
 			if tenths[n] == 0 {
-				t.Errorf("%s: of 300 delays none lies in tenth %d of the range: %v", tt.retry, n, tenths)
+				t.Errorf("%s: of %d delays none lies in tenth %d of the range: %v", tt.retry, tt.draws, n, tenths)
 			}
 		}
 		if over := tenths[7]; tt.limit < tt.high && over < 40 { // 3 of 10 pass the cap

@@ -13,14 +13,8 @@ import (
 func waiting(t *testing.T, s job.Store) {
 	first, third := New(t, "q", nil), New(t, "q", nil)
 	behind := func(other *job.Job) *job.Job {
-		c, err := New(t, "q", nil).Check()
-		if err != nil {
-			t.Fatal(err)
-		}
-		j, err := c.PushBehind(other.ID, Now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		j := New(t, "q", func(j *job.Job) { j.Hold = true })
+		j.After = other.ID
 		return j
 	}
 	a, b := behind(first), behind(first)

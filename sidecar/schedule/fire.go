@@ -184,15 +184,10 @@ func (s *Schedules) storeSome(ctx context.Context, firings []firing, now time.Ti
 	if err != nil {
 		return n, err
 	}
-	s.took(firings[:n])
-	return n, nil
-}
-
-// took takes over what has been stored.
-func (s *Schedules) took(firings []firing) {
-	for _, f := range firings {
+	for _, f := range firings[:n] {
 		f.e.became(f.stored)
 	}
+	return n, nil
 }
 
 // batch is a transaction whose new jobs are stored together.
@@ -214,7 +209,7 @@ func (b *batch) flush() error {
 	return err
 }
 
-// take stores one turn: the job, what it tells, and the claim of its tick.
+// take stores what one schedule has to do: the job, what it tells, and the claim of its tick.
 func (s *Schedules) take(b *batch, f *firing, now time.Time) error {
 	c := f.After.Clone() // as this may run more than once
 	if f.run != nil {
