@@ -184,14 +184,6 @@ func millis(t time.Time) driver.Value {
 	return t.UnixMilli()
 }
 
-// span is a duration in milliseconds as it is stored, NULL for none.
-func span(d time.Duration) driver.Value {
-	if d == 0 {
-		return nil
-	}
-	return d.Milliseconds()
-}
-
 // text is a string or JSON as it is stored, NULL for none.
 func text[S ~string | ~[]byte](s S) driver.Value {
 	if len(s) == 0 {
