@@ -179,11 +179,6 @@ func notFound(format string, args ...any) error {
 	return &failure{exitNotFound, fmt.Errorf(format, args...)}
 }
 
-// conflict is that something is there already, or in use: exit 4.
-func conflict(format string, args ...any) error {
-	return &failure{exitConflict, fmt.Errorf(format, args...)}
-}
-
 func exitCode(err error) int {
 	var f *failure
 	var damage *sqlitestore.DamageError

@@ -240,7 +240,7 @@ func TestLargeBodiesBeyondTheBudget(t *testing.T) {
 		defer c.Close()
 		resp := read1(t, from)
 		e := failureOf(t, resp.Body)
-		if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || !e.Retryable || !resp.Close || !strings.Contains(e.Message, "--memory-limit") {
+		if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || !e.Retryable || !resp.Close || !strings.Contains(e.Message, "memory limit") {
 			t.Errorf("a second large body: %d %v %+v", resp.StatusCode, resp.Header, e)
 		}
 		if took := time.Since(began); took < patience || took > patience+look {
