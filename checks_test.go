@@ -33,7 +33,6 @@ var checksOf = map[string]struct {
 	"cmd/outrider/bench_outbox.go":    {2, "what is pushed again and again"},
 	"job/storetest/storetest.go":      {1, "a judge's own jobs"},
 	"job/storetest/keys_audit.go":     {1, "an audit reads what is stored once more"},
-	"job/storetest/waiting.go":        {1, "a judge's own jobs"},
 	"job/servicetest/keeping.go":      {1, "a judge's own jobs"},
 }
 
