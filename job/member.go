@@ -30,7 +30,7 @@ type member struct {
 	rewritten bool // a PUSH may overwrite it (ojs-unique-jobs.md §5.3)
 
 	column string
-	writes Writes
+	writes writes
 
 	// Why one of its journeys has no way for it; empty where it has.
 	unread, unshown, unsent, unkept string
@@ -111,8 +111,8 @@ func asked[T any](m member, k kind[T], at func(*Envelope) *T) member {
 func happened[T any](m member, k kind[T], at func(*Status) *T) member {
 	const none = "only the server sets it"
 	m.status, m.unread, m.unsent = true, none, none
-	if m.writes == Once && m.fixed == "" {
-		m.writes = AtMoves
+	if m.writes == unwritten && m.fixed == "" {
+		m.writes = atMoves
 	}
 	return filled(m, k, func(j *Job) *T { return at(&j.Status) })
 }

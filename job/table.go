@@ -144,33 +144,39 @@ func InTemplate(name string) bool {
 	return spellings[name].is&(isAsked|isEchoed) != 0 && name != "specversion" && name != "id" && !slices.Contains(customIDs[:], name)
 }
 
-// Writes says which changes of a job write a column.
-type Writes uint8
+// writes says which changes of a job write a column.
+type writes uint8
 
 const (
-	Once     Writes = iota // none: it is written when the job is stored
-	AtClaims               // a claim and a heartbeat, and all others
-	AtMoves                // all but a claim and a heartbeat
-	AtKeys                 // those of a job that has a key, or had one
-	Apart                  // those that change it, of which there are few
+	unwritten writes = iota // none: it is written when the job is stored
+	atClaims                // a claim and a heartbeat, and all others
+	atMoves                 // all but a claim and a heartbeat
+	atKeys                  // those of a job that has a key, or had one
+	apart                   // those that change it, of which there are few
 )
 
 // Column is how a store keeps a member of a job. A value is nil, an int64, a string
-// or a []byte.
+// or a []byte. A column that none of Claims, Moves, Keys and Apart writes is written
+// when the job is stored.
 type Column struct {
 	Name      string
-	Writes    Writes
-	Rewritten bool                 // a PUSH may overwrite it (ojs-unique-jobs.md §5.3)
-	Value     func(*Job) any       // as it is to be stored
-	Set       func(*Job, any) bool // takes what was stored, unless that is nil; false for what Value never is
-	Equal     func(a, b *Job) bool // both have the same in it
+	Claims    bool // a claim and a heartbeat write it, and all other changes
+	Moves     bool // all changes but a claim and a heartbeat write it
+	Keys      bool // those of a job that has a key, or had one, write it
+	Apart     bool // those that change it write it, of which there are few
+	Rewritten bool // a PUSH may overwrite it (ojs-unique-jobs.md §5.3)
+
+	Value func(*Job) any       // as it is to be stored
+	Set   func(*Job, any) bool // takes what was stored, unless that is nil; false for what Value never is
+	Equal func(a, b *Job) bool // both have the same in it
 }
 
 // Columns are all that a store has to keep of a job.
 func Columns() (all []Column) {
 	for _, m := range rows {
 		if m.column != "" {
-			all = append(all, Column{m.column, m.writes, m.rewritten, m.value, m.set, m.equal})
+			all = append(all, Column{Name: m.column, Claims: m.writes == atClaims, Moves: m.writes == atMoves, Keys: m.writes == atKeys,
+				Apart: m.writes == apart, Rewritten: m.rewritten, Value: m.value, Set: m.set, Equal: m.equal})
 		}
 	}
 	return all

@@ -16,11 +16,11 @@ var allColumns = job.Columns()
 // The columns by what writes them: those that a claim writes, those that every
 // other change writes, and with them those of a job with a key.
 var (
-	claimColumns = written(func(c job.Column) bool { return c.Writes == job.AtClaims })
-	moveColumns  = written(func(c job.Column) bool { return c.Writes == job.AtClaims || c.Writes == job.AtMoves })
-	keyedColumns = written(func(c job.Column) bool { return c.Writes != job.Once && c.Writes != job.Apart })
-	apartColumns = written(func(c job.Column) bool { return c.Writes == job.Apart })
-	otherColumns = written(func(c job.Column) bool { return c.Writes == job.AtMoves || c.Writes == job.AtKeys })
+	claimColumns = written(func(c job.Column) bool { return c.Claims })
+	moveColumns  = written(func(c job.Column) bool { return c.Claims || c.Moves })
+	keyedColumns = written(func(c job.Column) bool { return c.Claims || c.Moves || c.Keys })
+	apartColumns = written(func(c job.Column) bool { return c.Apart })
+	otherColumns = written(func(c job.Column) bool { return c.Moves || c.Keys })
 	bodyColumns  = written(func(c job.Column) bool { return c.Rewritten })
 )
 
