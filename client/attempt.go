@@ -131,7 +131,7 @@ func (r *run) ack(a *attempt, result json.RawMessage, took time.Duration) {
 	case job.KindOf(err) == job.TooLarge || job.KindOf(err) == job.Malformed:
 		r.fail(a, failureOf(badResult(err)))
 	default:
-		r.log.Warn("ack not taken", a.attrs("error", err)...)
+		r.log.Warn("ack not accepted", a.attrs("error", err)...)
 	}
 }
 
@@ -140,7 +140,7 @@ func (r *run) ack(a *attempt, result json.RawMessage, took time.Duration) {
 func (r *run) fail(a *attempt, f job.Failure) *job.Job {
 	j, err := r.report(a, func(ctx context.Context) (*job.Job, error) { return r.svc.Fail(ctx, a.claim, f) })
 	if err != nil {
-		r.log.Warn("failure not taken", a.attrs("requeue", f.Requeue, "error", err)...)
+		r.log.Warn("failure not accepted", a.attrs("requeue", f.Requeue, "error", err)...)
 		return nil
 	}
 	return j

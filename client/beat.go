@@ -29,7 +29,7 @@ func (r *run) beatAll(ctx context.Context) {
 		err := r.beat(ctx)
 		if was := ok; was != (err == nil) && ctx.Err() == nil {
 			if ok = err == nil; ok {
-				r.log.Info("heartbeats are heard again")
+				r.log.Info("heartbeats arrive again")
 			} else {
 				r.log.Warn("heartbeat failed", "error", err)
 			}

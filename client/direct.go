@@ -14,7 +14,7 @@ func (c *Client) Direct(ctx context.Context, id, wish string) (job.WorkerInfo, e
 	if err := new(job.WorkerInfo).Direct(wish); err != nil {
 		return job.WorkerInfo{}, err
 	}
-	if nowhere(id) {
+	if badPathID(id) {
 		return job.WorkerInfo{}, noWorker(id)
 	}
 	body, err := c.do(ctx, call{method: http.MethodPost, path: "/admin/workers/" + url.PathEscape(id) + "/" + wish})
@@ -24,7 +24,7 @@ func (c *Client) Direct(ctx context.Context, id, wish string) (job.WorkerInfo, e
 	return wire.ReadWorker(body)
 }
 
-// DirectAll tells all workers that are known; see [job.Operator].
+// DirectAll tells all known workers; see [job.Operator].
 func (c *Client) DirectAll(ctx context.Context, wish string) (int, error) {
 	body, err := c.do(ctx, call{method: http.MethodPost, path: "/admin/workers/directive", body: wire.DirectiveBody(wish)})
 	if err != nil {

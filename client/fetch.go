@@ -12,7 +12,7 @@ import (
 func (r *run) fetchAll(ctx context.Context) {
 	var backoff pauses
 	for {
-		n := r.claim(ctx)
+		n := r.takeSlots(ctx)
 		if n == 0 {
 			return
 		}
@@ -23,7 +23,7 @@ func (r *run) fetchAll(ctx context.Context) {
 		switch {
 		case ctx.Err() != nil:
 			return
-		case err != nil && hopeless(err):
+		case err != nil && permanent(err):
 			r.refused <- err
 			return
 		case err != nil:
@@ -46,9 +46,9 @@ func (r *run) fetchAll(ctx context.Context) {
 	}
 }
 
-// hopeless reports whether a fetch would be refused for ever: what it asks is
+// permanent reports whether a fetch would be refused for ever: what it asks is
 // wrong, or asked of the wrong server.
-func hopeless(err error) bool {
+func permanent(err error) bool {
 	switch job.KindOf(err) {
 	case job.Malformed, job.Invalid, job.NotFound, job.NotAllowed, job.Forbidden, job.Unsupported:
 		return true

@@ -167,7 +167,7 @@ func (r *run) drain() (left int) {
 	if r.idle(r.o.Grace, 0) {
 		return 0
 	}
-	r.log.Warn("grace is over, handlers are cancelled", "jobs", len(r.running()))
+	r.log.Warn("grace period is over, handlers are cancelled", "jobs", len(r.running()))
 	r.cancel(ErrStopped)
 	if r.idle(leaveTime, 0) {
 		return 0
@@ -207,9 +207,9 @@ func (r *run) running() []*attempt {
 	return slices.Collect(maps.Keys(r.active))
 }
 
-// claim takes at least one free slot, and all that are free up to the most that
+// takeSlots takes at least one free slot, and all that are free up to the most that
 // a fetch gives. 0 means that ctx has ended.
-func (r *run) claim(ctx context.Context) (n int) {
+func (r *run) takeSlots(ctx context.Context) (n int) {
 	select {
 	case <-r.slots:
 	case <-ctx.Done():

@@ -20,27 +20,27 @@ func (c *Client) Explain(ctx context.Context, e job.Checked) (job.Explanation, e
 	return wire.ReadExplanation(body)
 }
 
-// Claims lists the unique keys that are held; see [job.KeyService]. A page of
+// HeldKeys lists the unique keys that are held; see [job.KeyService]. A page of
 // more than 200 is read in several requests, so it is no snapshot of one instant.
-func (c *Client) Claims(ctx context.Context, f job.Filter) (job.Claims, error) {
+func (c *Client) HeldKeys(ctx context.Context, f job.Filter) (job.HeldKeys, error) {
 	want := min(max(cmp.Or(f.Limit, 50), 1), maxList)
 	f = job.Filter{Queue: f.Queue, Type: f.Type, States: f.States, Offset: f.Offset, Cursor: f.Cursor}
-	var all job.Claims
+	var all job.HeldKeys
 	for first := true; ; first = false {
-		f.Limit = min(want-len(all.Claims), wire.PageMax)
+		f.Limit = min(want-len(all.Keys), wire.PageMax)
 		body, err := c.do(ctx, call{method: http.MethodGet, path: "/unique-jobs?" + wire.JobsQuery(f).Encode()})
 		if err != nil {
-			return job.Claims{}, err
+			return job.HeldKeys{}, err
 		}
-		page, err := wire.ReadClaims(body)
+		page, err := wire.ReadHeldKeys(body)
 		if err != nil {
-			return job.Claims{}, err
+			return job.HeldKeys{}, err
 		}
 		if first {
 			all.Total, all.AtLeast = page.Total, page.AtLeast
 		}
-		all.Claims, all.Next = append(all.Claims, page.Claims...), page.Next
-		if page.Next == "" || len(page.Claims) == 0 || len(all.Claims) >= want {
+		all.Keys, all.Next = append(all.Keys, page.Keys...), page.Next
+		if page.Next == "" || len(page.Keys) == 0 || len(all.Keys) >= want {
 			return all, nil
 		}
 		f.Cursor, f.Offset = page.Next, 0

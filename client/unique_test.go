@@ -79,11 +79,11 @@ func TestKeyService(t *testing.T) {
 			t.Fatal(err)
 		}
 		x, err := c.Explain(t.Context(), checked)
-		if err != nil || x.Fingerprint != someKey || x.Met.ID != id1 || x.Policy.OnConflict != job.UniqueIgnore || string(x.Canonical) != `{"type":"é"}` || !x.Frees.Equal(at) {
+		if err != nil || x.Fingerprint != someKey || x.Existing.ID != id1 || x.Policy.OnConflict != job.UniqueIgnore || string(x.Canonical) != `{"type":"é"}` || !x.Frees.Equal(at) {
 			t.Errorf("Explain: got %+v, %v", x, err)
 		}
-		cs, err := c.Claims(t.Context(), job.Filter{Queue: "q", Type: "a.*", States: []job.State{job.Active, job.Pending}, Limit: 300, Dead: true, ErrorType: "x"})
-		if err != nil || len(cs.Claims) != 2 || cs.Total != 2 || cs.Next != "" || !cs.Claims[1].Since.Equal(at) {
+		cs, err := c.HeldKeys(t.Context(), job.Filter{Queue: "q", Type: "a.*", States: []job.State{job.Active, job.Pending}, Limit: 300, Dead: true, ErrorType: "x"})
+		if err != nil || len(cs.Keys) != 2 || cs.Total != 2 || cs.Next != "" || !cs.Keys[1].Since.Equal(at) {
 			t.Errorf("Claims: got %+v, %v", cs, err)
 		}
 		if n, err := c.ReleaseKey(t.Context(), someKey); err != nil || n != 2 {
@@ -120,7 +120,7 @@ func TestKeyServiceAnswersThatCannotBeRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, explain := c.Explain(t.Context(), checked)
-		_, claims := c.Claims(t.Context(), job.Filter{})
+		_, claims := c.HeldKeys(t.Context(), job.Filter{})
 		_, key := c.ReleaseKey(t.Context(), someKey)
 		_, owner := c.DedupOwner(t.Context(), "q", "k")
 		_, dedup := c.ReleaseDedup(t.Context(), "q", "k")

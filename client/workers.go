@@ -88,7 +88,7 @@ func (c *Client) Workers(ctx context.Context) ([]job.WorkerInfo, error) {
 
 // Worker reads one worker; see [job.Operator].
 func (c *Client) Worker(ctx context.Context, id string) (job.WorkerInfo, error) {
-	if nowhere(id) {
+	if badPathID(id) {
 		return job.WorkerInfo{}, noWorker(id)
 	}
 	body, err := c.do(ctx, call{method: http.MethodGet, path: "/workers/" + url.PathEscape(id)})
@@ -98,8 +98,8 @@ func (c *Client) Worker(ctx context.Context, id string) (job.WorkerInfo, error) 
 	return wire.ReadWorker(body)
 }
 
-// nowhere reports whether a path with this name in it leads elsewhere.
-func nowhere(id string) bool { return id == "" || id == "." || id == ".." }
+// badPathID reports whether a path with this name in it leads elsewhere.
+func badPathID(id string) bool { return id == "" || id == "." || id == ".." }
 
 func noWorker(id string) error {
 	e := job.Errorf(job.NotFound, "there is no worker %q", id)

@@ -116,7 +116,7 @@ func (e *Entry) readExpression(n ast.Node, m map[string]any) error {
 		case m[key] == nil:
 			continue
 		case given != "":
-			return placed(n, fmt.Errorf("%s and %s are the same; give one of them", given, key), key)
+			return placed(n, fmt.Errorf("%s and %s mean the same; give only one", given, key), key)
 		}
 		if err := text(n, m, key, &e.Spec.Expression); err != nil {
 			return err

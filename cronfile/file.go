@@ -46,7 +46,7 @@ func Parse(name string, raw []byte) (*File, error) {
 	isJSON := json.Valid(raw)
 	switch {
 	case len(raw) > MaxBytes:
-		return nil, fmt.Errorf("%s is longer than 1 MiB, as no file of schedules may be", name)
+		return nil, fmt.Errorf("%s is larger than 1 MiB, the limit for a file of schedules", name)
 	case !utf8.Valid(raw):
 		return nil, fmt.Errorf("%s is not in UTF-8", name)
 	case isJSON:
@@ -162,7 +162,7 @@ func (f *File) refuseTwins() {
 		if one := first[e.Name]; one == nil {
 			first[e.Name] = e
 		} else {
-			e.Err = fmt.Errorf("%s:%d: the entry in line %d has the same name; only that one counts", f.Name, e.Line, one.Line)
+			e.Err = fmt.Errorf("%s:%d: line %d has an entry with the same name; only that one counts", f.Name, e.Line, one.Line)
 		}
 	}
 }

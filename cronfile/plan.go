@@ -115,7 +115,7 @@ func differences(was *job.Cron, e *Entry) (what []string) {
 		what = append(what, "job_template changed")
 	}
 	if was.Source != Source {
-		what = append(what, "kept by the file from now on")
+		what = append(what, "managed by the file from now on")
 	}
 	return what
 }

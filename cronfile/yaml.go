@@ -31,8 +31,8 @@ type misplaced struct {
 
 func (m *misplaced) Unwrap() error { return m.error }
 
-// at is a mistake at a node.
-func at(n ast.Node, format string, args ...any) error {
+// errorAt is a mistake at a node.
+func errorAt(n ast.Node, format string, args ...any) error {
 	return &misplaced{lineOf(n), fmt.Errorf(format, args...)}
 }
 
@@ -78,7 +78,7 @@ func parse(name string, raw []byte) (body ast.Node, err error) {
 		for i := range lines {
 			lines[i] = wording.Printable(lines[i])
 		}
-		return nil, fmt.Errorf("%s is no YAML, line %d, column %d: %s", name, at.Line, at.Column, strings.Join(lines, "\n"))
+		return nil, fmt.Errorf("%s is not valid YAML, line %d, column %d: %s", name, at.Line, at.Column, strings.Join(lines, "\n"))
 	case err != nil:
 		return nil, fmt.Errorf("%s cannot be read: %w", name, err)
 	}
@@ -129,7 +129,7 @@ func checkShape(name string, tokens token.Tokens) error {
 			}
 		}
 		if flow > maxDeep || marks > maxDeep {
-			return fmt.Errorf("%s:%d: lists and objects are more than %d deep", name, line, maxDeep)
+			return fmt.Errorf("%s:%d: lists and objects are nested more than %d deep", name, line, maxDeep)
 		}
 	}
 	return nil
@@ -165,7 +165,7 @@ func newDecoder() *decoder {
 func (d *decoder) value(n ast.Node) (v any, err error) {
 	defer func() {
 		if fell := recover(); fell != nil {
-			v, err = nil, at(n, "cannot be read: %v", fell)
+			v, err = nil, errorAt(n, "cannot be read: %v", fell)
 		}
 	}()
 	d.err = nil
@@ -205,25 +205,25 @@ func (d *decoder) Visit(n ast.Node) ast.Visitor {
 		d.alias(n)
 	case *ast.TagNode:
 		if n.Start.Value != "!!str" {
-			d.err = at(n, "the tag %.40s is not understood here; leave it away", n.Start.Value)
+			d.err = errorAt(n, "the tag %.40s is not supported; remove it", n.Start.Value)
 		}
 		return nil
 	case *ast.MappingNode:
 		mergeFirst(n)
 	case *ast.InfinityNode, *ast.NanNode:
-		d.err = at(n, "%s is no number that JSON has", t.Value)
+		d.err = errorAt(n, "%s is no number that JSON has", t.Value)
 	case *ast.IntegerNode, *ast.StringNode:
 		quoted := t.Type == token.SingleQuoteType || t.Type == token.DoubleQuoteType
 		switch _, text := n.(*ast.StringNode); {
 		case quoted:
 		case octalOrNot.MatchString(t.Value):
-			d.err = at(n, "%.40s is octal for some and decimal for others: write it without the 0 in front, as 0o17, or in quotes", t.Value)
+			d.err = errorAt(n, "%.40s is read as octal by some and as decimal by others: write it without the leading 0, as 0o17, or in quotes", t.Value)
 		case text && numeric.MatchString(t.Value):
-			d.err = at(n, "%.40s is a number for some and text for others: write it in plain digits that fit 64 bits, or in quotes", t.Value)
+			d.err = errorAt(n, "%.40s is a number for some and text for others: write it in plain digits that fit 64 bits, or in quotes", t.Value)
 		}
 	}
 	if d.err == nil && d.cost > maxCost {
-		d.err = at(n, "the aliases of the file stand for more than 4 MiB altogether")
+		d.err = errorAt(n, "the aliases of the file stand for more than 4 MiB altogether")
 	}
 	return d
 }
@@ -235,9 +235,9 @@ func (d *decoder) alias(n *ast.AliasNode) {
 	switch d.cost += cost; {
 	case ok:
 	case strings.ContainsAny(name, " ,/"):
-		d.err = at(n, "what begins with * must be in quotes, as * means something else at the front in YAML")
+		d.err = errorAt(n, "what begins with * must be in quotes, as * means something else at the front in YAML")
 	default:
-		d.err = at(n, "*%s stands for nothing: no &%[1]s is before it; text that begins with * must be in quotes", wording.Printable(name))
+		d.err = errorAt(n, "*%s stands for nothing: no &%[1]s is before it; text that begins with * must be in quotes", wording.Printable(name))
 	}
 }
 

@@ -9,15 +9,15 @@ import (
 // Missed is how old a tick may be that is still made up for (contract §4.16).
 const Missed = 24 * time.Hour
 
-// toldSkips is how many skipped ticks of one schedule are told at once.
-const toldSkips = 10
+// maxSkipEvents is how many skipped ticks of one schedule are told at once.
+const maxSkipEvents = 10
 
 // Decision is what a schedule has to do at one instant.
 type Decision struct {
-	After *job.Cron   // the schedule as it is then, but for the job
-	Was   time.Time   // its SeenAt before
-	Fire  time.Time   // the tick that makes a job; zero for none
-	Told  []job.Event // what was missed, and what is skipped
+	After  *job.Cron   // the schedule as it is then, but for the job
+	Was    time.Time   // its SeenAt before
+	Fire   time.Time   // the tick that makes a job; zero for none
+	Events []job.Event // what was missed, and what is skipped
 }
 
 // Decide is what a schedule has to do at now: all ticks up to now are decided,
@@ -39,12 +39,12 @@ func Decide(c *job.Cron, spec Spec, anchor, now time.Time) Decision {
 	}
 	n := 0
 	for o := range spec.Skips(c.SeenAt, now) {
-		if n++; n > toldSkips {
+		if n++; n > maxSkipEvents {
 			break
 		}
 		r := job.CronRun{At: o.At.UTC(), Skipped: job.SkippedDST}
 		c.Note(r)
-		t.Told = append(t.Told, job.CronEvent(job.CronSkipped, c.Name, now, r))
+		t.Events = append(t.Events, job.CronEvent(job.CronSkipped, c.Name, now, r))
 	}
 	seen(c, now)
 	c.NextRunAt = Following(c, spec, anchor, now)
@@ -75,7 +75,7 @@ func (t *Decision) missed(first, last, now time.Time, spec Spec, anchor time.Tim
 	c := t.After
 	tell := func(from, to time.Time) {
 		if !to.Before(from) {
-			t.Told = append(t.Told, job.CronMissedEvent(c.Name, now, from, to))
+			t.Events = append(t.Events, job.CronMissedEvent(c.Name, now, from, to))
 		}
 	}
 	if c.AheadAt.IsZero() || last.Before(c.HoleTo) || first.After(c.AheadAt) {

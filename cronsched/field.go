@@ -76,7 +76,7 @@ type field struct {
 // field reads one list. words are all fields, for suggestions.
 func (r *reader) field(into *field, u unit, w word, words []word) *Fault {
 	into.word = w
-	at := w.at
+	at := w.offset
 	for text := range strings.SplitSeq(w.text, ",") {
 		it, f := r.item(u, word{at, text}, words)
 		if f != nil {
@@ -97,7 +97,7 @@ func (r *reader) item(u unit, w word, words []word) (item, *Fault) {
 		return it, f
 	}
 	base, step, stepped := strings.Cut(w.text, "/")
-	if f := r.base(&it, u, word{w.at, base}, words); f != nil {
+	if f := r.base(&it, u, word{w.offset, base}, words); f != nil {
 		return it, f
 	}
 	if !stepped {
@@ -105,18 +105,18 @@ func (r *reader) item(u unit, w word, words []word) (item, *Fault) {
 	}
 	if it.kind == value {
 		if it.kind, it.hi, it.open = span, u.top(), true; it.lo > it.hi {
-			f := r.fault(w.at, len(base), "%s %s with a step would go past the end of the week", u, base)
-			return it, r.instead(f, w.at, len(base), "0", "0 is SUN too")
+			f := r.fault(w.offset, len(base), "%s %s with a step would go past the end of the week", u, base)
+			return it, r.instead(f, w.offset, len(base), "0", "0 is SUN too")
 		}
 	}
-	return it, r.step(&it, u, word{w.at + len(base) + 1, step})
+	return it, r.step(&it, u, word{w.offset + len(base) + 1, step})
 }
 
 // emptyItem is the fault of two commas in a row, or of one at an end.
 func (r *reader) emptyItem(u unit, w word, words []word) *Fault {
-	at := min(w.at, len(r.text)-1)
-	if w.at > words[0].at && r.text[w.at-1] == ',' {
-		at = w.at - 1 // at the comma
+	at := min(w.offset, len(r.text)-1)
+	if w.offset > words[0].offset && r.text[w.offset-1] == ',' {
+		at = w.offset - 1 // at the comma
 	}
 	f := r.fault(at, 1, "%s has an empty item in its list", u)
 	if rest := r.text[at+1:]; rest != "" && blank(rest[0]) {
@@ -132,16 +132,16 @@ func (r *reader) base(it *item, u unit, w word, words []word) *Fault {
 		return nil
 	}
 	if strings.HasPrefix(w.text, "-") {
-		f := r.fault(w.at, 1, "%s %s has a sign", u, w.text)
-		return r.instead(f, w.at, 1, "", "")
+		f := r.fault(w.offset, 1, "%s %s has a sign", u, w.text)
+		return r.instead(f, w.offset, 1, "", "")
 	}
 	if w.text == "" {
-		f := r.fault(w.at, 1, "%s has a step without a range", u)
-		return r.instead(f, w.at, 0, "*", "")
+		f := r.fault(w.offset, 1, "%s has a step without a range", u)
+		return r.instead(f, w.offset, 0, "*", "")
 	}
 	from, to, ranged := strings.Cut(w.text, "-")
 	var f *Fault
-	if it.lo, f = r.number(u, word{w.at, from}, words); f != nil {
+	if it.lo, f = r.number(u, word{w.offset, from}, words); f != nil {
 		return r.wholeRange(f, u, w, from, to, ranged)
 	}
 	if !ranged {
@@ -149,7 +149,7 @@ func (r *reader) base(it *item, u unit, w word, words []word) *Fault {
 		return nil
 	}
 	it.kind = span
-	if it.hi, f = r.number(u, word{w.at + len(from) + 1, to}, words); f != nil {
+	if it.hi, f = r.number(u, word{w.offset + len(from) + 1, to}, words); f != nil {
 		return f
 	}
 	if u == weekday && it.hi == 0 && it.lo > 0 && isName(to) {
@@ -165,15 +165,15 @@ func (r *reader) base(it *item, u unit, w word, words []word) *Fault {
 func (r *reader) wholeRange(f *Fault, u unit, w word, from, to string, ranged bool) *Fault {
 	n, err := strconv.Atoi(from)
 	if ranged && err == nil && n < units[u].min {
-		r.instead(f, w.at, len(w.text), fmt.Sprintf("%d-%s", units[u].min, to), "")
+		r.instead(f, w.offset, len(w.text), fmt.Sprintf("%d-%s", units[u].min, to), "")
 	}
 	return f
 }
 
 func (r *reader) reversed(it *item, u unit, w word, from, to string) *Fault {
-	f := r.fault(w.at, len(w.text), "%s range %s runs backwards", u, w.text)
+	f := r.fault(w.offset, len(w.text), "%s range %s runs backwards", u, w.text)
 	if u == weekday && it.hi == 0 {
-		return r.instead(f, w.at, len(w.text), from+"-7", "7 is SUN too")
+		return r.instead(f, w.offset, len(w.text), from+"-7", "7 is SUN too")
 	}
 	if w.end() < len(r.text) && r.text[w.end()] == '/' {
 		return f
@@ -189,7 +189,7 @@ func (r *reader) reversed(it *item, u unit, w word, from, to string) *Fault {
 	if to == first {
 		right = to
 	}
-	return r.instead(f, w.at, len(w.text), left+","+right, "through the end of the "+map[unit]string{
+	return r.instead(f, w.offset, len(w.text), left+","+right, "through the end of the "+map[unit]string{
 		second: "minute", minute: "hour", hour: "day", day: "month", month: "year", weekday: "week"}[u])
 }
 
@@ -199,16 +199,16 @@ func (r *reader) step(it *item, u unit, w word) *Fault {
 	count := it.hi - it.lo + 1
 	switch {
 	case w.text == "":
-		return r.fault(w.at-1, 1, "%s has a slash without a step", u)
+		return r.fault(w.offset-1, 1, "%s has a slash without a step", u)
 	case strings.HasPrefix(w.text, "+") || strings.HasPrefix(w.text, "-"):
-		return r.instead(r.fault(w.at, 1, "%s step %s has a sign", u, w.text), w.at, 1, "", "")
+		return r.instead(r.fault(w.offset, 1, "%s step %s has a sign", u, w.text), w.offset, 1, "", "")
 	case !ok:
-		return r.fault(w.at, len(w.text), "%s step %s is no whole number", u, w.text)
+		return r.fault(w.offset, len(w.text), "%s step %s is no whole number", u, w.text)
 	case n == 0:
-		f := r.fault(w.at, len(w.text), "%s step 0 goes nowhere", u)
-		return r.instead(f, w.at-1, len(w.text)+1, "", "without a step")
+		f := r.fault(w.offset, len(w.text), "%s step 0 goes nowhere", u)
+		return r.instead(f, w.offset-1, len(w.text)+1, "", "without a step")
 	case n > count:
-		f := r.fault(w.at, len(w.text), "%s step %s is larger than its range %d-%d", u, w.text, it.lo, it.hi)
+		f := r.fault(w.offset, len(w.text), "%s step %s is larger than its range %d-%d", u, w.text, it.lo, it.hi)
 		if it.kind == star {
 			every := map[unit]string{second: "s", minute: "m", hour: "h"}[u]
 			if every != "" && n <= 10_000 {
@@ -217,7 +217,7 @@ func (r *reader) step(it *item, u unit, w word) *Fault {
 			}
 			return f
 		}
-		return r.instead(f, it.at, it.end()-it.at, strconv.Itoa(it.lo), "that value alone")
+		return r.instead(f, it.offset, it.end()-it.offset, strconv.Itoa(it.lo), "that value alone")
 	}
 	it.step = n
 	return nil
@@ -235,13 +235,13 @@ func number(s string) (int, bool) {
 // number reads a value of a field: a number or a name.
 func (r *reader) number(u unit, w word, words []word) (int, *Fault) {
 	if w.text == "" {
-		return 0, r.fault(w.at-1, 1, "%s has a range with one end", u)
+		return 0, r.fault(w.offset-1, 1, "%s has a range with one end", u)
 	}
 	if i := slices.Index(units[u].names, strings.ToUpper(w.text)); i >= 0 {
 		return units[u].min + i, nil
 	}
 	if w.text[0] == '+' || w.text[0] == '-' {
-		return 0, r.instead(r.fault(w.at, 1, "%s %s has a sign", u, w.text), w.at, 1, "", "")
+		return 0, r.instead(r.fault(w.offset, 1, "%s %s has a sign", u, w.text), w.offset, 1, "", "")
 	}
 	if strings.Trim(w.text, "0123456789") != "" {
 		return 0, r.noNumber(u, w, words)
@@ -249,7 +249,7 @@ func (r *reader) number(u unit, w word, words []word) (int, *Fault) {
 	if n, ok := number(w.text); ok && n >= units[u].min && n <= units[u].max {
 		return n, nil
 	}
-	f := r.fault(w.at, len(w.text), "%s %s is out of range %d-%d", u, w.text, units[u].min, units[u].max)
+	f := r.fault(w.offset, len(w.text), "%s %s is out of range %d-%d", u, w.text, units[u].min, units[u].max)
 	return 0, r.inRange(f, u, w)
 }
 

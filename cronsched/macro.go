@@ -28,7 +28,7 @@ func (r *reader) macro(e *expression, words []word) *Fault {
 	name := words[0]
 	if fields, ok := plain[name.text]; ok {
 		if len(words) > 1 {
-			at, end := words[1].at, words[len(words)-1].end()
+			at, end := words[1].offset, words[len(words)-1].end()
 			f := r.fault(at, end-at, "%s stands alone", name.text)
 			return r.suggest(f, r.text[:name.end()], "")
 		}
@@ -46,10 +46,10 @@ func (r *reader) macro(e *expression, words []word) *Fault {
 	case "@every":
 		return r.takePeriod(e, words)
 	case "@reboot":
-		f := r.fault(name.at, len(name.text), "@reboot is not supported: a schedule belongs to the database, not to a process")
+		f := r.fault(name.offset, len(name.text), "@reboot is not supported: a schedule belongs to the database, not to a process")
 		return f
 	}
-	f := r.fault(name.at, len(name.text), "%s is no macro; there are %s", name.text, strings.Join(macros, ", "))
+	f := r.fault(name.offset, len(name.text), "%s is no macro; there are %s", name.text, strings.Join(macros, ", "))
 	best, limit := "", 3
 	for _, m := range macros {
 		if d := wording.Distance(strings.ToLower(name.text), m); d < limit {
@@ -57,7 +57,7 @@ func (r *reader) macro(e *expression, words []word) *Fault {
 		}
 	}
 	if best != "" {
-		r.instead(f, name.at, len(name.text), best, "")
+		r.instead(f, name.offset, len(name.text), best, "")
 	}
 	return f
 }
@@ -69,7 +69,7 @@ func (r *reader) takePeriod(e *expression, words []word) *Fault {
 		f := r.fault(name.end(), 1, "@every needs a duration")
 		return r.suggest(f, r.text[:name.end()]+" 1h", "for example")
 	}
-	at, end := words[1].at, words[len(words)-1].end()
+	at, end := words[1].offset, words[len(words)-1].end()
 	text := r.text[at:end]
 	d, err := time.ParseDuration(text)
 	if err != nil || len(words) > 2 || text[0] == '+' {

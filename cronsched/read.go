@@ -31,11 +31,11 @@ type reader struct {
 
 // word is a part of the text without blanks.
 type word struct {
-	at   int
-	text string
+	offset int
+	text   string
 }
 
-func (w word) end() int { return w.at + len(w.text) }
+func (w word) end() int { return w.offset + len(w.text) }
 
 // fault is about the n bytes from at.
 func (r *reader) fault(at, n int, format string, args ...any) *Fault {
@@ -168,12 +168,12 @@ func blank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n'
 func (r *reader) takeZone(e *expression, words []word) []word {
 	for _, prefix := range []string{"CRON_TZ=", "TZ="} {
 		if zone, ok := strings.CutPrefix(words[0].text, prefix); ok {
-			e.zone, e.zoneAt = zone, words[0].at+len(prefix)
+			e.zone, e.zoneAt = zone, words[0].offset+len(prefix)
 			e.start = words[0].end()
 			return words[1:]
 		}
 	}
-	e.start = words[0].at
+	e.start = words[0].offset
 	return words
 }
 
@@ -189,7 +189,7 @@ func (r *reader) miscounted(words []word) *Fault {
 		return f
 	}
 	extra := words[6]
-	f := r.fault(extra.at, last.end()-extra.at, "has %s; it %s", fields(len(words)), must)
+	f := r.fault(extra.offset, last.end()-extra.offset, "has %s; it %s", fields(len(words)), must)
 	if len(words) == 7 {
 		days := strings.ContainsAny(words[5].text, "0123456789")
 		switch {

@@ -110,8 +110,8 @@ func (r *reader) zoneInside(e *expression, f *Fault) *Fault {
 // never is the fault of a date that no year has.
 func (r *reader) never(e *expression) *Fault {
 	d := e.fields[day]
-	f := r.fault(d.at, len(d.text), "never fires: no month that %s stands for has such a day", wording.Printable(e.fields[month].text))
-	return r.instead(f, d.at, len(d.text), "L", "last day of the month")
+	f := r.fault(d.offset, len(d.text), "never fires: no month that %s stands for has such a day", wording.Printable(e.fields[month].text))
+	return r.instead(f, d.offset, len(d.text), "L", "last day of the month")
 }
 
 // parser reads the fields that hold nothing but numbers.

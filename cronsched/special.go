@@ -20,16 +20,16 @@ func (r *reader) special(u unit, w word, words []word) (it item, ok bool, f *Fau
 	case text == "LW" && u == day:
 		it.kind = lastWorkday
 	case text == "L" && u == weekday:
-		f = r.instead(r.fault(w.at, 1, "day-of-week L names no day"), w.at, 1, "SAT", "each Saturday; the month's last one is 6L")
+		f = r.instead(r.fault(w.offset, 1, "day-of-week L names no day"), w.offset, 1, "SAT", "each Saturday; the month's last one is 6L")
 	case strings.HasPrefix(text, "L-") && u == day:
-		f = r.fault(w.at, len(text), "day-of-month %s counts back from the month's end, which is not supported", w.text)
+		f = r.fault(w.offset, len(text), "day-of-month %s counts back from the month's end, which is not supported", w.text)
 		f.Hint = "L is the last day, LW the last from Monday to Friday"
 	case tail == 'W' && u == day && digits(head):
 		it.kind = workday
-		it.lo, f = r.number(day, word{w.at, w.text[:len(head)]}, words)
+		it.lo, f = r.number(day, word{w.offset, w.text[:len(head)]}, words)
 	case tail == 'L' && u == weekday && (digits(head) || slices.Contains(units[weekday].names, head)):
 		it.kind = lastOf
-		it.lo, f = r.number(weekday, word{w.at, w.text[:len(head)]}, words)
+		it.lo, f = r.number(weekday, word{w.offset, w.text[:len(head)]}, words)
 		it.lo %= 7
 	case text == "L" || text == "LW" || (tail == 'L' || tail == 'W') && (digits(head) || slices.Contains(units[weekday].names, head)):
 		f = r.misplaced(u, w, words)
@@ -50,9 +50,9 @@ func (r *reader) nth(u unit, it item, words []word) (item, bool, *Fault) {
 	it.kind = nthOf
 	var f *Fault
 	if name == "" {
-		return it, false, r.fault(it.at, 1, "day-of-week %s names no day before the #", it.text)
+		return it, false, r.fault(it.offset, 1, "day-of-week %s names no day before the #", it.text)
 	}
-	if it.lo, f = r.number(weekday, word{it.at, name}, words); f != nil {
+	if it.lo, f = r.number(weekday, word{it.offset, name}, words); f != nil {
 		return it, false, f
 	}
 	it.lo %= 7
@@ -60,7 +60,7 @@ func (r *reader) nth(u unit, it item, words []word) (item, bool, *Fault) {
 		it.n = int(n[0] - '0')
 		return it, true, nil
 	}
-	at := it.at + len(name) + 1
+	at := it.offset + len(name) + 1
 	if n == "" {
 		return it, false, r.fault(at-1, 1, "day-of-week %s does not say which one of the month", it.text)
 	}
@@ -79,10 +79,10 @@ func (r *reader) misplaced(u unit, w word, words []word) *Fault {
 		belongs = day
 	}
 	if u == day && strings.HasSuffix(text, "L") {
-		f := r.fault(w.at, len(w.text), "day-of-month %s: the last such day of a month belongs in day-of-week", w.text)
+		f := r.fault(w.offset, len(w.text), "day-of-month %s: the last such day of a month belongs in day-of-week", w.text)
 		return r.move(f, u, belongs, w, words)
 	}
-	f := r.fault(w.at, len(w.text), "%s %s: it belongs in %s", u, w.text, belongs)
+	f := r.fault(w.offset, len(w.text), "%s %s: it belongs in %s", u, w.text, belongs)
 	return r.move(f, u, belongs, w, words)
 }
 
@@ -106,5 +106,5 @@ func (r *reader) move(f *Fault, from, to unit, w word, words []word) *Fault {
 	if t := swapped[i]; t == "*" || t == "?" {
 		hint = "in " + to.String()
 	}
-	return r.suggest(f, r.text[:words[0].at]+strings.Join(swapped, " "), hint)
+	return r.suggest(f, r.text[:words[0].offset]+strings.Join(swapped, " "), hint)
 }

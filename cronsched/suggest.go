@@ -17,19 +17,19 @@ func (r *reader) inRange(f *Fault, u unit, w word) *Fault {
 		return f
 	}
 	top := units[u].max
-	ranged := w.at > 0 && r.text[w.at-1] == '-' // it ends a range
-	alone := !ranged && (w.at+len(w.text) == len(r.text) || r.text[w.at+len(w.text)] != '-')
+	ranged := w.offset > 0 && r.text[w.offset-1] == '-' // it ends a range
+	alone := !ranged && (w.offset+len(w.text) == len(r.text) || r.text[w.offset+len(w.text)] != '-')
 	switch {
 	case ranged && (u <= hour && n == top+1 || u > hour && n > top):
-		return r.instead(f, w.at, len(w.text), strconv.Itoa(top), "to the field's end")
+		return r.instead(f, w.offset, len(w.text), strconv.Itoa(top), "to the field's end")
 	case alone && u <= hour && n == top+1:
-		return r.instead(f, w.at, len(w.text), "0", map[unit]string{second: "at the full minute", minute: "at the full hour", hour: "midnight"}[u])
+		return r.instead(f, w.offset, len(w.text), "0", map[unit]string{second: "at the full minute", minute: "at the full hour", hour: "midnight"}[u])
 	case alone && u == day && n > 31 && strings.HasPrefix(strings.ToUpper(r.text[w.end():]), "W"):
-		return r.instead(f, w.at, len(w.text), "L", "last day of the month from Monday to Friday")
+		return r.instead(f, w.offset, len(w.text), "L", "last day of the month from Monday to Friday")
 	case alone && u == day && n > 31:
-		return r.instead(f, w.at, len(w.text), "L", "last day of the month")
+		return r.instead(f, w.offset, len(w.text), "L", "last day of the month")
 	case alone && (u == day || u == month) && n == 0:
-		return r.instead(f, w.at, len(w.text), "1", map[unit]string{day: "first day of the month", month: "January"}[u])
+		return r.instead(f, w.offset, len(w.text), "1", map[unit]string{day: "first day of the month", month: "January"}[u])
 	}
 	return f
 }
@@ -40,7 +40,7 @@ func (r *reader) noNumber(u unit, w word, words []word) *Fault {
 	if units[u].names != nil {
 		what = fmt.Sprintf("number or name (%s-%s)", units[u].names[0], units[u].names[len(units[u].names)-1])
 	}
-	f := r.fault(w.at, len(w.text), "%s %s is no %s", u, w.text, what)
+	f := r.fault(w.offset, len(w.text), "%s %s is no %s", u, w.text, what)
 	upper := strings.ToUpper(w.text)
 	if name := longName(u, upper); name != "" {
 		whole := words[int(u)-6+len(words)]
@@ -50,10 +50,10 @@ func (r *reader) noNumber(u unit, w word, words []word) *Fault {
 			}
 			return s
 		})
-		return r.instead(f, whole.at, len(whole.text), short, "names have three letters")
+		return r.instead(f, whole.offset, len(whole.text), short, "names have three letters")
 	}
 	if digits, ok := strings.CutPrefix(w.text, "*"); ok && len(digits) > 0 {
-		r.instead(f, w.at, 1, "*/", "with a step")
+		r.instead(f, w.offset, 1, "*/", "with a step")
 	}
 	for _, other := range []unit{month, weekday} {
 		if other != u && longName(other, upper) != "" {
@@ -68,7 +68,7 @@ func (r *reader) noNumber(u unit, w word, words []word) *Fault {
 	}
 	for _, name := range units[u].names {
 		if len(upper) == 3 && wording.Distance(upper, name) == 1 || len(upper) == 3 && anagram(upper, name) {
-			return r.instead(f, w.at, len(w.text), name, "")
+			return r.instead(f, w.offset, len(w.text), name, "")
 		}
 	}
 	return f
@@ -113,7 +113,7 @@ var (
 // writes it.
 func (r *reader) foreign(words []word) *Fault {
 	text := strings.TrimSpace(r.text)
-	at, last := words[0].at, words[len(words)-1].end()
+	at, last := words[0].offset, words[len(words)-1].end()
 	if m := awsCron.FindStringSubmatch(text); m != nil {
 		f := r.fault(at, last-at, "is the form of AWS; here stand the five fields alone")
 		inner := strings.Fields(m[1])

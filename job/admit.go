@@ -7,8 +7,8 @@ import (
 	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
-// Met is what is stored under the keys of a new job.
-type Met struct {
+// KeyHolders is what is stored under the keys of a new job.
+type KeyHolders struct {
 	Custom *Job   // has its CustomID
 	Owner  *Job   // holds its deduplication key
 	Twins  []*Job // see KeyReader; Owner is not among them: it answers, or gives way
@@ -28,9 +28,9 @@ type Admission struct {
 // CustomID, then by its deduplication key, then by its unique key (contract
 // §2.6). It changes the jobs of m as the Admission says. The error is Duplicate,
 // or TooLarge where a job cannot be rewritten.
-func (j *Job) Admit(now time.Time, m Met) (Admission, error) {
+func (j *Job) Admit(now time.Time, m KeyHolders) (Admission, error) {
 	if m.Custom != nil {
-		e := m.Custom.aside("job.duplicated", now, nil)
+		e := m.Custom.eventOutsideHistory("job.duplicated", now, nil)
 		return Admission{Receipt: stored(m.Custom, SameCustomID), Events: []Event{e}}, nil
 	}
 	owner, evict := m.Owner, false
@@ -39,7 +39,7 @@ func (j *Job) Admit(now time.Time, m Met) (Admission, error) {
 			return j.suppressed(now, owner), nil
 		}
 	}
-	a, err := j.meetTwins(now, m.Twins)
+	a, err := j.admitUnique(now, m.Twins)
 	if err != nil || a.Existing || owner == nil {
 		return a, err
 	}
@@ -80,43 +80,43 @@ func (j *Job) evict(now time.Time, owner *Job, a Admission) (Admission, error) {
 // told of j (contract §4.11).
 func (j *Job) debounced(now time.Time, key string, other ID) []Event {
 	return []Event{
-		j.aside("job.debounced", now, func(o *rawjson.Writer) { o.Str("debounce_id", key) }),
-		j.aside("job.deduplicated", now, func(o *rawjson.Writer) {
+		j.eventOutsideHistory("job.debounced", now, func(o *rawjson.Writer) { o.Str("debounce_id", key) }),
+		j.eventOutsideHistory("job.deduplicated", now, func(o *rawjson.Writer) {
 			o.Str("deduplication_id", key)
 			o.Str("deduplicated_job_id", string(other))
 		}),
 	}
 }
 
-// aside is an event that names this job and is no part of its history: a key that
+// eventOutsideHistory is an event that names this job and is no part of its history: a key that
 // thousands ask for would push the job's own life out of it.
-func (j *Job) aside(kind string, now time.Time, fill func(*rawjson.Writer)) Event {
-	j.tell(kind, now, fill)
+func (j *Job) eventOutsideHistory(kind string, now time.Time, fill func(*rawjson.Writer)) Event {
+	j.addEvent(kind, now, fill)
 	last := len(j.events) - 1
 	e := j.events[last]
 	j.events = j.events[:last]
 	return e
 }
 
-// meets reports whether t counts for an enqueue at now under the policy
+// matches reports whether t counts for an enqueue at now under the policy
 // (ojs-unique-jobs.md §7.4).
-func (p *UniquePolicy) meets(now time.Time, t *Job) bool {
+func (p *UniquePolicy) matches(now time.Time, t *Job) bool {
 	return p.States.Has(t.State) && (p.Period <= 0 || now.Before(t.CreatedAt.Add(p.Period)))
 }
 
 // twin is the newest job that an enqueue at now meets under the policy, or nil.
 func (p *UniquePolicy) twin(now time.Time, twins []*Job) (met *Job) {
 	for _, t := range twins {
-		if p.meets(now, t) && (met == nil || t.newer(met)) {
+		if p.matches(now, t) && (met == nil || t.newer(met)) {
 			met = t
 		}
 	}
 	return met
 }
 
-// meetTwins decides about j by its unique policy: the newest twin says what
+// admitUnique decides about j by its unique policy: the newest twin says what
 // becomes of j, and every one that is to give way does.
-func (j *Job) meetTwins(now time.Time, twins []*Job) (Admission, error) {
+func (j *Job) admitUnique(now time.Time, twins []*Job) (Admission, error) {
 	a := Admission{Receipt: Receipt{Job: j}}
 	if j.Fingerprint == "" {
 		return a, nil
@@ -133,7 +133,7 @@ func (j *Job) meetTwins(now time.Time, twins []*Job) (Admission, error) {
 		// deduplication key: in its place nothing is stored.
 		return Admission{Receipt: stored(met, Rewritten), Rewritten: true, Again: true}, met.rewrite(now, j)
 	default:
-		if err := j.Oust(now, twins, &a); err != nil {
+		if err := j.CancelMatches(now, twins, &a); err != nil {
 			return a, err
 		}
 	}
@@ -145,13 +145,13 @@ func (j *Job) meetTwins(now time.Time, twins []*Job) (Admission, error) {
 	return a, nil
 }
 
-// Oust cancels those of the twins that give way to j under a: all that j meets
+// CancelMatches cancels those of the twins that give way to j under a: all that j meets
 // and that have not ended, for strong uniqueness leaves none beside it
 // (ojs-unique-jobs.md §5.2, §8.1). What is final stays final. It adds them to
 // a.Changed. KeyReader.Twins shows one job of each state, behind which others may
 // stand: with a.Again the caller saves these, empties Changed and comes with what
 // Twins shows then, but for the one that was rewritten.
-func (j *Job) Oust(now time.Time, twins []*Job, a *Admission) error {
+func (j *Job) CancelMatches(now time.Time, twins []*Job, a *Admission) error {
 	a.Again = false
 	p := &j.keys.unique
 	slices.SortFunc(twins, func(x, y *Job) int {
@@ -161,7 +161,7 @@ func (j *Job) Oust(now time.Time, twins []*Job, a *Admission) error {
 		return 1
 	})
 	for _, t := range twins {
-		if t.State.Terminal() || !p.meets(now, t) {
+		if t.State.Terminal() || !p.matches(now, t) {
 			continue
 		}
 		a.Again = a.Again || t.Holds == 0
@@ -222,7 +222,7 @@ func (j *Job) rewrite(now time.Time, by *Job) error {
 		return tooLarge("job "+string(j.ID)+" with the new args and meta", n, MaxJobBytes)
 	}
 	j.Args, j.Meta, j.RewrittenAt = by.Args, by.Meta, now
-	j.tell("job.updated", now, func(o *rawjson.Writer) {
+	j.addEvent("job.updated", now, func(o *rawjson.Writer) {
 		rawjson.Strings(o, "fields", []string{"args", "meta"})
 		o.Str("reason", string(UniqueReplaceExceptSchedule))
 	})

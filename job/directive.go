@@ -33,16 +33,16 @@ func (w *WorkerInfo) Direct(wish string) error {
 // empty, else what the worker's own state amounts to (contract §4.9).
 func (w WorkerInfo) Beaten(now WorkerInfo, test string, t time.Time) (WorkerInfo, string) {
 	own := leaving(now.State)
-	if w.Directive == "" && rank(own) > rank(w.Told) || own == running {
-		w.Told = "" // it says so of itself, or goes on as it was told
+	if w.Directive == "" && rank(own) > rank(w.LastDirective) || own == running {
+		w.LastDirective = "" // it says so of itself, or goes on as it was told
 	}
 	now = w.Merge(now, t)
 	said := now.Wanted()
 	if now.Directive == "" && test != "" {
 		said = test
 	}
-	if rank(said) > max(rank(own), rank(w.Told)) {
-		now.Told = said // who does so of itself was not told
+	if rank(said) > max(rank(own), rank(w.LastDirective)) {
+		now.LastDirective = said // who does so of itself was not told
 	}
 	return now, said
 }
@@ -55,7 +55,7 @@ func (w WorkerInfo) Wanted() string {
 	switch {
 	case w.Directive != "":
 		return w.Directive
-	case rank(own) <= rank(w.Told):
+	case rank(own) <= rank(w.LastDirective):
 		return running
 	}
 	return own

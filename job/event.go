@@ -68,11 +68,11 @@ func (j *Job) Was() State {
 	return j.State
 }
 
-// Untold is how many events TakeEvents would return.
-func (j *Job) Untold() int { return len(j.events) }
+// PendingEvents is how many events TakeEvents would return.
+func (j *Job) PendingEvents() int { return len(j.events) }
 
-// tell notes an event of this job; fill adds the members of its data.
-func (j *Job) tell(kind string, now time.Time, fill func(*rawjson.Writer)) {
+// addEvent notes an event of this job; fill adds the members of its data.
+func (j *Job) addEvent(kind string, now time.Time, fill func(*rawjson.Writer)) {
 	e := Event{Type: kind, Time: now, JobID: j.ID, JobType: j.Type, Queue: j.Queue}
 	traced := j.traced()
 	if fill != nil || traced {
@@ -102,24 +102,24 @@ func (j *Job) trace(o *rawjson.Writer) {
 	}
 }
 
-func (j *Job) tellEnqueued(now time.Time) {
-	j.tell("job.enqueued", now, func(o *rawjson.Writer) {
+func (j *Job) addEnqueued(now time.Time) {
+	j.addEvent("job.enqueued", now, func(o *rawjson.Writer) {
 		o.Str("state", string(j.State))
 		o.Int("priority", int64(j.Priority))
 	})
 }
 
-func (j *Job) tellFailed(now time.Time, f Failure) {
+func (j *Job) addFailed(now time.Time, f Failure) {
 	began := j.StartedAt
-	j.tell("job.failed", now, func(o *rawjson.Writer) {
+	j.addEvent("job.failed", now, func(o *rawjson.Writer) {
 		o.Int("attempt", int64(j.Attempt))
 		o.Int("duration_ms", since(began, now))
 		f.brief(o, "error")
 	})
 }
 
-func (j *Job) tellRetrying(now, next time.Time, f Failure) {
-	j.tell("job.retrying", now, func(o *rawjson.Writer) {
+func (j *Job) addRetrying(now, next time.Time, f Failure) {
+	j.addEvent("job.retrying", now, func(o *rawjson.Writer) {
 		o.Int("attempt", int64(j.Attempt))
 		o.Int("max_attempts", int64(j.MaxAttempts))
 		o.Time("next_retry_at", next)
@@ -127,8 +127,8 @@ func (j *Job) tellRetrying(now, next time.Time, f Failure) {
 	})
 }
 
-func (j *Job) tellDiscarded(now time.Time, f Failure) {
-	j.tell("job.discarded", now, func(o *rawjson.Writer) {
+func (j *Job) addDiscarded(now time.Time, f Failure) {
+	j.addEvent("job.discarded", now, func(o *rawjson.Writer) {
 		o.Int("total_attempts", int64(j.Attempt))
 		f.brief(o, "last_error")
 		o.Bool("dead_letter", j.Dead)

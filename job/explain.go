@@ -11,7 +11,7 @@ type Explanation struct {
 	Policy      UniquePolicy
 	Canonical   json.RawMessage // what the fingerprint is the hash of (§4.1)
 	Fingerprint string
-	Met         *Job      // the job that a PUSH would meet now, of several the newest; nil: none, it would be stored
+	Existing    *Job      // the job that a PUSH would meet now, of several the newest; nil: none, it would be stored
 	Frees       time.Time // when Met stops counting by the policy's period; zero: when it leaves the policy's states
 	Answer      string    // what a PUSH would come to by the unique policy alone, before middleware: created, rejected, ignored, replaced or rewritten
 }
@@ -25,27 +25,27 @@ func (c *Checked) Explain(now time.Time, twins []*Job) (Explanation, error) {
 	p := c.keys.unique
 	text, err := p.canonical(&c.e)
 	x := Explanation{Policy: p, Canonical: text, Fingerprint: c.keys.fingerprint, Answer: "created"}
-	if x.Met = p.twin(now, twins); x.Met == nil {
+	if x.Existing = p.twin(now, twins); x.Existing == nil {
 		return x, err
 	}
 	if p.Period > 0 {
-		x.Frees = x.Met.CreatedAt.Add(p.Period)
+		x.Frees = x.Existing.CreatedAt.Add(p.Period)
 	}
 	switch {
 	case p.OnConflict == UniqueReject:
 		x.Answer = "rejected"
 	case p.OnConflict == UniqueIgnore:
 		x.Answer = "ignored"
-	case p.OnConflict == UniqueReplaceExceptSchedule && x.Met.State == Scheduled:
+	case p.OnConflict == UniqueReplaceExceptSchedule && x.Existing.State == Scheduled:
 		x.Answer = "rewritten"
-	case slices.ContainsFunc(twins, func(t *Job) bool { return !t.State.Terminal() && p.meets(now, t) }):
+	case slices.ContainsFunc(twins, func(t *Job) bool { return !t.State.Terminal() && p.matches(now, t) }):
 		x.Answer = "replaced"
 	}
 	return x, err
 }
 
-// UniqueClaim is a unique key and the job that holds it, as a list shows them.
-type UniqueClaim struct {
+// HeldKey is a unique key and the job that holds it, as a list shows them.
+type HeldKey struct {
 	Key   string // the fingerprint
 	JobID ID
 	Type  string
@@ -55,17 +55,17 @@ type UniqueClaim struct {
 	Until time.Time // the end of the job's own period; zero: it has none
 }
 
-// Claims is one page of the keys that are held.
-type Claims struct {
-	Claims  []UniqueClaim
+// Keys is one page of the keys that are held.
+type HeldKeys struct {
+	Keys    []HeldKey
 	Total   int64
 	AtLeast bool   // as of a [Page]
 	Next    string // empty on the last page
 }
 
-// UniqueClaim is what a list shows of a job that Holds its key.
-func (j *Job) UniqueClaim() UniqueClaim {
-	c := UniqueClaim{Key: j.Fingerprint, JobID: j.ID, Type: j.Type, Queue: j.Queue, State: j.State, Since: j.CreatedAt}
+// HeldKey is what a list shows of a job that Holds its key.
+func (j *Job) HeldKey() HeldKey {
+	c := HeldKey{Key: j.Fingerprint, JobID: j.ID, Type: j.Type, Queue: j.Queue, State: j.State, Since: j.CreatedAt}
 	if p := j.policyOfKey(); p.Period > 0 {
 		c.Until = j.CreatedAt.Add(p.Period)
 	}

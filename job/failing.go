@@ -24,14 +24,14 @@ func (j *Job) fail(now time.Time, on trigger, p RetryPolicy, f Failure, v verdic
 		return err
 	}
 	j.record(now, f)
-	j.tellFailed(now, f)
+	j.addFailed(now, f)
 	j.release()
 	if v == retry {
-		j.tellRetrying(now, j.NextRetryAt, f)
+		j.addRetrying(now, j.NextRetryAt, f)
 		return nil
 	}
 	j.Lost = nil
-	j.tellDiscarded(now, f)
+	j.addDiscarded(now, f)
 	return nil
 }
 

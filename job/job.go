@@ -68,7 +68,7 @@ type Status struct {
 	Lease       Lease         // only while active
 	Lost        *LostLease    // the reservation before, while its holder may still ACK
 	Dead        bool          // discarded, and kept in the dead letter queue
-	Told        int64         // Seq of the newest event of this job; the store sets it
+	LastEvent   int64         // Seq of the newest event of this job; the store sets it
 	Fingerprint string        // its unique key, the one it was admitted under; empty without a policy, and after a release
 	Holds       StateSet      // the states in which it holds that key; empty once it has left them
 	DedupUntil  time.Time     // when its deduplication key is free; zero: when it has ended
@@ -92,11 +92,11 @@ type Lease struct {
 // LostLease is a reservation that ended without its holder's word. Its holder's
 // ACK is still taken for a while (ojs-delivery-guarantees.md §8).
 type LostLease struct {
-	Token  string        `json:"token"`
-	Worker string        `json:"worker,omitempty"`
-	Length time.Duration `json:"length"` // nanoseconds
-	At     time.Time     `json:"at"`
-	Claims int           `json:"claims,omitempty"` // FETCHes since
+	Token   string        `json:"token"`
+	Worker  string        `json:"worker,omitempty"`
+	Length  time.Duration `json:"length"` // nanoseconds
+	At      time.Time     `json:"at"`
+	Fetches int           `json:"claims,omitempty"` // FETCHes since
 }
 
 // Claim names the attempt that a worker speaks of in ACK, FAIL and BEAT. Token

@@ -54,9 +54,9 @@ var Forever = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 // need, also where its own window is shorter (contract §4.21).
 const keepAtLeast = 30 * 24 * time.Hour
 
-// claim notes the keys of a job that is pushed at now. Whether it stays Holding
+// takeKeys notes the keys of a job that is pushed at now. Whether it stays Holding
 // is then move's affair: a state outside the policy's holds nothing.
-func (j *Job) claim(now time.Time) {
+func (j *Job) takeKeys(now time.Time) {
 	k := j.keys
 	if k == nil {
 		return

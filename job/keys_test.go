@@ -87,7 +87,7 @@ func TestKeepOfAWindowThatIsTakenOver(t *testing.T) {
 	owner := pushed(t, func(e *Envelope) { e.Deduplication, e.Delay = json.RawMessage(`{"id":"d","ttl":10}`), time.Hour })
 	until := owner.DedupUntil
 	j := pushed(t, func(e *Envelope) { e.Deduplication = json.RawMessage(`{"id":"d","ttl":3600,"replace":true}`) })
-	a, err := j.Admit(noon, Met{Owner: owner})
+	a, err := j.Admit(noon, KeyHolders{Owner: owner})
 	if err != nil || a.Replaced != owner.ID || !j.DedupUntil.Equal(until) || !j.Keep.Equal(until) {
 		t.Errorf("%+v, %v: its window ends at %s, kept until %s; want both %s", a, err, j.DedupUntil, j.Keep, until)
 	}
@@ -156,7 +156,7 @@ func TestARewriteKeepsTheLimit(t *testing.T) {
 	})
 	before := string(twin.AppendJSON(nil, View{}))
 	j := pushed(t, func(e *Envelope) { e.Unique, e.Args = policy, json.RawMessage(`[`+half+`]`) })
-	_, err := j.Admit(noon, Met{Twins: []*Job{twin}})
+	_, err := j.Admit(noon, KeyHolders{Twins: []*Job{twin}})
 	if KindOf(err) != TooLarge || err == nil {
 		t.Errorf("got %v", err)
 	}
@@ -181,7 +181,7 @@ func TestReplacedNamesTheTwin(t *testing.T) {
 	}
 	twin, owner := with("1", `{}`, ``), with("2", ``, `{"id":"d"}`)
 	j := with("3", `{"on_conflict":"replace"}`, `{"id":"d","replace":true}`)
-	a, err := j.Admit(noon, Met{Owner: owner, Twins: []*Job{twin}})
+	a, err := j.Admit(noon, KeyHolders{Owner: owner, Twins: []*Job{twin}})
 	if err != nil || a.Replaced != twin.ID || len(a.Changed) != 2 || twin.State != Cancelled || owner.State != Cancelled {
 		t.Errorf("replaced %s, %d changed, %v; want %s", a.Replaced, len(a.Changed), err, twin.ID)
 	}

@@ -35,7 +35,7 @@ func (j *Job) held(c Claim, on trigger) error {
 // lateAck reports whether c is the holder before, and early enough to be heard.
 func (j *Job) lateAck(now time.Time, c Claim) bool {
 	l := j.Lost
-	if l == nil || now.Sub(l.At) > max(time.Minute, l.Length) || j.State == Active && l.Claims != 1 {
+	if l == nil || now.Sub(l.At) > max(time.Minute, l.Length) || j.State == Active && l.Fetches != 1 {
 		return false
 	}
 	switch {

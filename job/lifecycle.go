@@ -25,26 +25,26 @@ func (j *Job) push(now time.Time) error {
 		j.ExpiresAt = now.Add(j.TTL)
 	}
 	j.CreatedAt = now
-	j.claim(now)
+	j.takeKeys(now)
 	switch {
 	case j.Hold:
 		if err := j.move(onPush, Pending, now); err != nil {
 			return err
 		}
-		j.tellEnqueued(now)
+		j.addEnqueued(now)
 		return nil
 	case j.ScheduledAt.After(now):
 		if err := j.move(onPush, Scheduled, now); err != nil {
 			return err
 		}
-		j.tell("job.scheduled", now, func(o *rawjson.Writer) { o.Time("scheduled_at", j.ScheduledAt) })
+		j.addEvent("job.scheduled", now, func(o *rawjson.Writer) { o.Time("scheduled_at", j.ScheduledAt) })
 		return nil
 	}
 	j.EnqueuedAt = now
 	if err := j.move(onPush, Available, now); err != nil {
 		return err
 	}
-	j.tellEnqueued(now)
+	j.addEnqueued(now)
 	return nil
 }
 
@@ -83,7 +83,7 @@ func (j *Job) Ready(now time.Time) error {
 		return err
 	}
 	j.EnqueuedAt, j.NextRetryAt = now, time.Time{}
-	j.tellEnqueued(now)
+	j.addEnqueued(now)
 	return nil
 }
 
@@ -98,10 +98,10 @@ func (j *Job) Activate(now time.Time) error {
 		return err
 	}
 	j.ActivatedAt = now
-	j.tell("job.activated", now, nil)
+	j.addEvent("job.activated", now, nil)
 	if to == Available {
 		j.EnqueuedAt = now
-		j.tellEnqueued(now)
+		j.addEnqueued(now)
 	}
 	return nil
 }
@@ -123,9 +123,9 @@ func (j *Job) Start(now time.Time, lease Lease) error {
 		return err
 	}
 	if j.Lost != nil {
-		j.Lost.Claims++
+		j.Lost.Fetches++
 	}
-	j.tell("job.started", now, func(o *rawjson.Writer) {
+	j.addEvent("job.started", now, func(o *rawjson.Writer) {
 		o.Optional("worker_id", lease.Worker)
 		o.Int("attempt", int64(j.Attempt))
 	})
@@ -155,7 +155,7 @@ func (j *Job) Complete(now time.Time, c Claim, result json.RawMessage) error {
 	j.Result, j.Error = result, nil
 	j.NextRetryAt, j.RetryDelay = time.Time{}, 0
 	j.Lease, j.Lost = Lease{}, nil
-	j.tell("job.completed", now, func(o *rawjson.Writer) {
+	j.addEvent("job.completed", now, func(o *rawjson.Writer) {
 		o.Int("attempt", int64(j.Attempt))
 		o.Int("duration_ms", since(began, now))
 		if len(result) > 0 && len(result) <= MaxMetaBytes {
@@ -202,12 +202,12 @@ func (j *Job) Lose(now time.Time, cause string, r float64) error {
 			return err
 		}
 		j.record(now, f)
-		j.tellFailed(now, f)
-		j.tellRetrying(now, now, f)
+		j.addFailed(now, f)
+		j.addRetrying(now, now, f)
 		j.EnqueuedAt, j.StartedAt = now, time.Time{}
 		j.release()
 		j.Lost = lost
-		j.tellEnqueued(now)
+		j.addEnqueued(now)
 		return nil
 	}
 	if err := j.fail(now, onLost, p, f, v, r); err != nil {
@@ -248,12 +248,12 @@ func (j *Job) Expire(now time.Time) error {
 	j.NextRetryAt, j.RetryDelay, j.Lost = time.Time{}, 0, nil
 	f := Failure{Type: "expired", Code: "expired", Message: "not started before " + FormatTime(j.ExpiresAt)}
 	j.Error = f.append(nil, j.Attempt, now, false)
-	j.tell("job.expired", now, func(o *rawjson.Writer) {
+	j.addEvent("job.expired", now, func(o *rawjson.Writer) {
 		o.Time("created_at", j.CreatedAt)
 		o.Time("expired_at", j.ExpiresAt)
 		o.Int("ttl_ms", since(j.CreatedAt, j.ExpiresAt))
 	})
-	j.tellDiscarded(now, f)
+	j.addDiscarded(now, f)
 	return nil
 }
 
@@ -281,7 +281,7 @@ func (j *Job) cancel(now time.Time, by, reason string, heir ID) error {
 	j.ReleaseDedup() // as a removal does (contract §4.11)
 	j.NextRetryAt, j.RetryDelay = time.Time{}, 0
 	j.Lease, j.Lost = Lease{}, nil
-	j.tell("job.cancelled", now, func(o *rawjson.Writer) {
+	j.addEvent("job.cancelled", now, func(o *rawjson.Writer) {
 		o.Str("previous_state", string(from))
 		o.Optional("cancelled_by", by)
 		o.Optional("reason", reason)
@@ -309,16 +309,16 @@ func (j *Job) Revive(now time.Time) error {
 	j.Error, j.Errors, j.Lost = nil, nil, nil
 	j.EnqueuedAt, j.StartedAt, j.FinishedAt = now, time.Time{}, time.Time{}
 	j.RetryDelay = 0
-	j.tell("job.retried", now, nil)
-	j.tellEnqueued(now)
+	j.addEvent("job.retried", now, nil)
+	j.addEnqueued(now)
 	return nil
 }
 
 // Expired reports whether expires_at has passed.
 func (j *Job) Expired(now time.Time) bool { return !j.ExpiresAt.IsZero() && !now.Before(j.ExpiresAt) }
 
-// Buried is nil when the job is a dead letter, and NotFound otherwise.
-func (j *Job) Buried() error {
+// CheckDead is nil when the job is a dead letter, and NotFound otherwise.
+func (j *Job) CheckDead() error {
 	if j.Dead {
 		return nil
 	}

@@ -93,6 +93,6 @@ func (j *Job) giveBack(now time.Time) error {
 	j.Releases++
 	j.EnqueuedAt = now
 	j.release()
-	j.tellEnqueued(now)
+	j.addEnqueued(now)
 	return nil
 }

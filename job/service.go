@@ -182,11 +182,11 @@ type KeyService interface {
 	// middleware, and which job it would meet now. It changes nothing. Invalid
 	// when there is no policy.
 	Explain(ctx context.Context, c Checked) (Explanation, error)
-	// Claims lists the unique keys that are held, those of the newest ids first:
+	// HeldKeys lists the unique keys that are held, those of the newest ids first:
 	// each once, with the newest of its jobs that has not ended, or else with the
 	// finished one that Holds it still.
 	// Of f it heeds Queue, Type, States, Limit, Offset and Cursor.
-	Claims(ctx context.Context, f Filter) (Claims, error)
+	HeldKeys(ctx context.Context, f Filter) (HeldKeys, error)
 	// ReleaseKey takes a unique key off every job that carries it, and says off
 	// how many. The jobs stay, and run.
 	ReleaseKey(ctx context.Context, fingerprint string) (int, error)
@@ -242,6 +242,6 @@ type Health struct {
 	StaleAfter time.Duration // a worker silent for longer is stale
 	StaleNow   int
 	Problem    string // what is wrong when not OK, or Degraded, for a person
-	Told       bool   // the log of the server has it already
+	Logged     bool   // the log of the server has it already
 	Check      string // of the store after an unclean stop: running, passed or failed; empty where there was no need
 }

@@ -22,12 +22,12 @@ func (p *parser) level(names ...string) (from fields, optional bool) {
 	return p.top, false
 }
 
-// rivals are the spellings of which a client's own is given back.
-var rivals = map[string]string{"timeout": "timeout_ms", "visibility_timeout": "visibility_timeout_ms", "visibility_timeout_ms": "visibility_timeout"}
+// otherSpellings are the spellings of which a client's own is given back.
+var otherSpellings = map[string]string{"timeout": "timeout_ms", "visibility_timeout": "visibility_timeout_ms", "visibility_timeout_ms": "visibility_timeout"}
 
 // beaten reports whether the options say what a member of the top level says.
 func (p *parser) beaten(name string) bool {
-	return p.opt.set(name) != nil || rivals[name] != "" && p.opt.set(rivals[name]) != nil
+	return p.opt.set(name) != nil || otherSpellings[name] != "" && p.opt.set(otherSpellings[name]) != nil
 }
 
 // timeout reads the limit of an attempt; milliseconds beat seconds.

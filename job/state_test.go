@@ -137,7 +137,7 @@ func TestReadyBeforeItsTime(t *testing.T) {
 func TestBuriedTellsTheWayBack(t *testing.T) {
 	for state, want := range map[State]bool{Discarded: true, Completed: false, Active: false} {
 		var e *Error
-		if err := (&Job{Envelope: Envelope{ID: "01970000-0000-7000-8000-000000000001"}, Status: Status{State: state}}).Buried(); !errors.As(err, &e) || e.Kind != NotFound {
+		if err := (&Job{Envelope: Envelope{ID: "01970000-0000-7000-8000-000000000001"}, Status: Status{State: state}}).CheckDead(); !errors.As(err, &e) || e.Kind != NotFound {
 			t.Fatalf("%s: %v", state, err)
 		}
 		hint, _ := e.Details["hint"].(string)
@@ -145,7 +145,7 @@ func TestBuriedTellsTheWayBack(t *testing.T) {
 			t.Errorf("%s: %q", state, hint)
 		}
 	}
-	if err := (&Job{Status: Status{State: Discarded, Dead: true}}).Buried(); err != nil {
+	if err := (&Job{Status: Status{State: Discarded, Dead: true}}).CheckDead(); err != nil {
 		t.Error(err)
 	}
 }

@@ -177,7 +177,7 @@ type WorkTx interface {
 	// DeleteCron removes a schedule, or returns NotFound.
 	DeleteCron(name string) error
 	// Tell stores an event that is no job's. The store gives its Seq.
-	Tell(Event) error
+	AddEvent(Event) error
 	// PruneEvents removes up to n of the oldest groups of events from before t and says whether more are left.
 	PruneEvents(before time.Time, n int) (more bool, err error)
 }
@@ -238,27 +238,27 @@ type DeadStats struct {
 
 // WorkerInfo is what a worker has told of itself (ojs-core.md §7.5).
 type WorkerInfo struct {
-	ID          string            `json:"id"`
-	Hostname    string            `json:"hostname,omitempty"`
-	PID         int               `json:"pid,omitempty"`
-	Queues      []string          `json:"queues,omitempty"`
-	Concurrency int               `json:"concurrency,omitempty"`
-	Labels      map[string]string `json:"labels,omitempty"`
-	Version     string            `json:"version,omitempty"`
-	State       string            `json:"state,omitempty"`     // as the worker reports it
-	Directive   string            `json:"directive,omitempty"` // as an operator wishes it: "", "quiet" or "terminate"
-	Told        string            `json:"told,omitempty"`      // the strongest directive that it was told and has not gone on from since
-	Active      int               `json:"active"`
-	Stale       bool              `json:"stale,omitempty"` // silent for too long; a server's finding, never a worker's word
-	StartedAt   time.Time         `json:"started_at"`
-	BeatAt      time.Time         `json:"beat_at"`
+	ID            string            `json:"id"`
+	Hostname      string            `json:"hostname,omitempty"`
+	PID           int               `json:"pid,omitempty"`
+	Queues        []string          `json:"queues,omitempty"`
+	Concurrency   int               `json:"concurrency,omitempty"`
+	Labels        map[string]string `json:"labels,omitempty"`
+	Version       string            `json:"version,omitempty"`
+	State         string            `json:"state,omitempty"`     // as the worker reports it
+	Directive     string            `json:"directive,omitempty"` // as an operator wishes it: "", "quiet" or "terminate"
+	LastDirective string            `json:"told,omitempty"`      // the strongest directive that it was told and has not gone on from since
+	Active        int               `json:"active"`
+	Stale         bool              `json:"stale,omitempty"` // silent for too long; a server's finding, never a worker's word
+	StartedAt     time.Time         `json:"started_at"`
+	BeatAt        time.Time         `json:"beat_at"`
 }
 
 // Merge is what is known of a worker after it has told now of itself at t: new
 // values replace old ones, and what it does not mention stays. Directive and Told
 // are never the worker's to set; Stale ends when a worker speaks.
 func (w WorkerInfo) Merge(now WorkerInfo, t time.Time) WorkerInfo {
-	now.Directive, now.Told, now.Stale = w.Directive, w.Told, false
+	now.Directive, now.LastDirective, now.Stale = w.Directive, w.LastDirective, false
 	if now.Hostname == "" {
 		now.Hostname = w.Hostname
 	}

@@ -152,7 +152,7 @@ const (
 	atClaims                // a claim and a heartbeat, and all others
 	atMoves                 // all but a claim and a heartbeat
 	atKeys                  // those of a job that has a key, or had one
-	apart                   // those that change it, of which there are few
+	rarely                  // those that change it, of which there are few
 )
 
 // Column is how a store keeps a member of a job. A value is nil, an int64, a string
@@ -163,7 +163,7 @@ type Column struct {
 	Claims    bool // a claim and a heartbeat write it, and all other changes
 	Moves     bool // all changes but a claim and a heartbeat write it
 	Keys      bool // those of a job that has a key, or had one, write it
-	Apart     bool // those that change it write it, of which there are few
+	Rarely    bool // those that change it write it, of which there are few
 	Rewritten bool // a PUSH may overwrite it (ojs-unique-jobs.md §5.3)
 
 	Value func(*Job) any       // as it is to be stored
@@ -176,7 +176,7 @@ func Columns() (all []Column) {
 	for _, m := range rows {
 		if m.column != "" {
 			all = append(all, Column{Name: m.column, Claims: m.writes == atClaims, Moves: m.writes == atMoves, Keys: m.writes == atKeys,
-				Apart: m.writes == apart, Rewritten: m.rewritten, Value: m.value, Set: m.set, Equal: m.equal})
+				Rarely: m.writes == rarely, Rewritten: m.rewritten, Value: m.value, Set: m.set, Equal: m.equal})
 		}
 	}
 	return all

@@ -19,9 +19,9 @@ func (r *Relay) open(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, reaching)
 	defer cancel()
-	conn, replaced, err := r.seat.conn(ctx, r.db, r.d)
+	conn, replaced, err := r.file.conn(ctx, r.db, r.d)
 	if err != nil {
-		if r.seat.lost {
+		if r.file.lost {
 			r.forget() // what comes back may be a copy, of the same identity
 		}
 		return job.Errorf(job.Unavailable, "outbox %s: open the database: %w", r.o.Name, err)
@@ -36,7 +36,7 @@ func (r *Relay) open(ctx context.Context) error {
 		}
 		r.version = -1 // the first answer is always a change
 	}
-	return r.caution(ctx)
+	return r.warnOfDatabase(ctx)
 }
 
 // recognize reads whose outbox it is. What is known of the rows of another one
@@ -63,11 +63,11 @@ func (r *Relay) recognize(ctx context.Context, replaced bool) error {
 // watch looks, once a second, whether a database that is a file is still there.
 func (r *Relay) watch() error {
 	now := r.o.Now()
-	if r.d.Path == "" || now.Before(r.seat.next) && now.After(r.seat.next.Add(-2*seatEvery)) {
+	if r.d.Path == "" || now.Before(r.file.next) && now.After(r.file.next.Add(-2*seatEvery)) {
 		return nil
 	}
-	r.seat.next = now.Add(seatEvery)
-	if err := r.seat.moved(); err != nil {
+	r.file.next = now.Add(seatEvery)
+	if err := r.file.moved(); err != nil {
 		r.forget()
 		return job.Errorf(job.Unavailable, "outbox %s: %w", r.o.Name, err)
 	}
@@ -87,12 +87,12 @@ func (r *Relay) forget() {
 	}
 	r.of, r.settled, r.count, r.swept, r.follows = "", nil, 0, sweep{}, followed{}
 	r.started, r.renewed, r.renewal = false, time.Time{}, time.Time{}
-	r.sights, r.over = nil, 0
+	r.seenLeases, r.over = nil, 0
 	r.warned, r.looked = false, time.Time{}
 }
 
-// caution warns once of a database that makes the relay a burden to the app.
-func (r *Relay) caution(ctx context.Context) error {
+// warnOfDatabase warns once of a database that makes the relay a burden to the app.
+func (r *Relay) warnOfDatabase(ctx context.Context) error {
 	c := r.d.Caution
 	if r.warned || c.Query == "" {
 		return nil
@@ -185,7 +185,7 @@ type trouble struct {
 	refused int // of tries, how often the job server did not take the batch
 	since   time.Time
 	until   time.Time // nothing is tried before
-	told    []string  // the causes that the log has, without what differs from try to try
+	logged  []string  // the causes that the log has, without what differs from try to try
 }
 
 // maxCauses is how many causes of one outage the log tells.
@@ -194,20 +194,20 @@ const maxCauses = 8
 // varying is what differs between two tries that fail alike: ports, ids, sizes.
 var varying = regexp.MustCompile(`[0-9]{4,}`)
 
-// stumble backs off after an error, logs each cause once, and returns how
+// backOff backs off after an error, logs each cause once, and returns how
 // long to wait: 100 ms, doubled at each error up to 10 s, less up to a half by chance.
 // Who waits is back before a lease that was just renewed could run out.
-func (r *Relay) stumble(err error) time.Duration {
+func (r *Relay) backOff(err error) time.Duration {
 	t, now := &r.trouble, r.o.Now()
 	if t.tries == 0 {
 		t.since = now
 	}
-	if cause := varying.ReplaceAllString(err.Error(), "#"); len(t.told) < maxCauses && !slices.Contains(t.told, cause) {
+	if cause := varying.ReplaceAllString(err.Error(), "#"); len(t.logged) < maxCauses && !slices.Contains(t.logged, cause) {
 		what := "outbox: the relay has stopped and tries again by itself; it loses no row"
 		if t.tries > 0 {
 			what = "outbox: the relay has not gone on yet, now for another reason; it tries again by itself"
 		}
-		t.told = append(t.told, cause)
+		t.logged = append(t.logged, cause)
 		r.o.Log.Warn(what, "outbox", r.o.Name, "error", err)
 	}
 	r.sayErr(err)

@@ -12,11 +12,11 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// seat is where a database lies that is a file. A connection stays with the file
+// openFile is where a database lies that is a file. A connection stays with the file
 // that it has opened, also when that one is deleted or another takes its place:
 // it would never see a row of the app again, and what it writes is lost. The zero
 // value knows of no file yet. It is for one goroutine at a time.
-type seat struct {
+type openFile struct {
 	path string
 	is   fs.FileInfo // what path named when the connections of the pool were opened
 	lost bool        // path has named something else since, or nothing
@@ -30,7 +30,7 @@ const (
 
 // moved says, as an error, that the path does not name the file any more that is
 // open. It asks the file system and no database.
-func (s *seat) moved() error {
+func (s *openFile) moved() error {
 	if s.is == nil || s.lost {
 		return nil
 	}
@@ -46,14 +46,14 @@ func (s *seat) moved() error {
 	return nil
 }
 
-func (s *seat) gone(err error) error {
+func (s *openFile) gone(err error) error {
 	return job.Errorf(job.Unavailable, "the file %s is gone: %w; put it back, or make a new one with: outrider outbox init DSN. It is opened as soon as it is there", s.path, err)
 }
 
 // conn is a connection to what the path names now. replaced says that this is
 // another file than the last time, and that moved has not told of it. Where the
 // database is no file it is just a connection of the pool.
-func (s *seat) conn(ctx context.Context, db *sql.DB, d Dialect) (conn *sql.Conn, replaced bool, err error) {
+func (s *openFile) conn(ctx context.Context, db *sql.DB, d Dialect) (conn *sql.Conn, replaced bool, err error) {
 	if s.path == "" && d.Path != "" {
 		if s.path, err = pathOf(ctx, db, d); err != nil {
 			return nil, false, err

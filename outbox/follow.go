@@ -76,17 +76,17 @@ func (r *Relay) ended(e job.Event) {
 	heir := e.ReplacedBy()
 	for _, id := range r.follows.take(key(e.JobID)) {
 		if heir == "" {
-			r.settle(row{id: id}, fate{verb: ended})
+			r.settle(row{id: id}, outcome{verb: ended})
 			continue
 		}
 		r.follows.watch(heir, id, e.Seq)
-		r.settle(row{id: id}, fate{verb: passed, by: key(heir)})
+		r.settle(row{id: id}, outcome{verb: passed, by: key(heir)})
 	}
 }
 
-// heir is the job that answers in the place of j: itself, or the one that it was
+// answerer is the job that answers in the place of j: itself, or the one that it was
 // cancelled in favour of. It is nil if that has ended.
-func (r *Relay) heir(ctx context.Context, j *job.Job) (*job.Job, error) {
+func (r *Relay) answerer(ctx context.Context, j *job.Job) (*job.Job, error) {
 	for j.State == job.Cancelled {
 		es, err := r.follower.History(ctx, j.ID)
 		if err != nil && job.KindOf(err) != job.NotFound {

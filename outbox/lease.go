@@ -57,7 +57,7 @@ func (r *Relay) lease(ctx context.Context) (bool, error) {
 	if was := r.standby; !r.shared() && n == 0 {
 		if r.standby = true; !was {
 			r.say(func(s *RelayState) { s.Standby = true })
-			if err := r.tellStandby(ctx); err != nil {
+			if err := r.logStandby(ctx); err != nil {
 				return false, err
 			}
 		}
@@ -75,7 +75,7 @@ func (r *Relay) lease(ctx context.Context) (bool, error) {
 		}
 		r.started = true
 	}
-	return true, r.inherit(ctx)
+	return true, r.freeRowsOfDead(ctx)
 }
 
 // renew renews the lease, and counts the time since the last time as watched. Of
@@ -94,7 +94,7 @@ func (r *Relay) renew(ctx context.Context) (int64, error) {
 		r.watched += max(0, d)
 	}
 	if d > r.o.Lease && !r.reached.IsZero() && !r.standby && r.o.Release == OnComplete {
-		r.o.Log.Warn("outbox: the lease was renewed too late, so others may have taken this job server's rows, and their jobs may run twice. Was the database away, or this machine too busy? A longer lease bears more",
+		r.o.Log.Warn("outbox: the lease was renewed too late, so others may have taken this job server's rows, and their jobs may run twice. The database may have been away, or this machine too busy. A longer lease bears more",
 			"outbox", r.o.Name, "lease", r.o.Lease, "last_renewed", d.Round(time.Millisecond))
 	}
 	r.reached = now
@@ -150,8 +150,8 @@ func (r *Relay) stayAlive(ctx context.Context) (stop func()) {
 	}
 }
 
-// tellStandby says whom this relay waits for, and how long at most.
-func (r *Relay) tellStandby(ctx context.Context) error {
+// logStandby says whom this relay waits for, and how long at most.
+func (r *Relay) logStandby(ctx context.Context) error {
 	var other string
 	var last int64
 	err := r.each(ctx, func(rows *sql.Rows) (bool, error) {
@@ -190,8 +190,8 @@ func (r *Relay) resume(ctx context.Context) error {
 	return r.reload(ctx)
 }
 
-// inherit frees the rows of owners that have died.
-func (r *Relay) inherit(ctx context.Context) error {
+// freeRowsOfDead frees the rows of owners that have died.
+func (r *Relay) freeRowsOfDead(ctx context.Context) error {
 	if err := r.adopt(ctx); err != nil {
 		return err
 	}
@@ -300,7 +300,7 @@ func (r *Relay) leave(ctx context.Context) error {
 
 // take reads a batch and makes it this relay's own, in one short transaction.
 func (r *Relay) take(ctx context.Context) ([]row, error) {
-	if r.lull {
+	if r.idle {
 		var one int64
 		err := r.conn.QueryRowContext(ctx, r.d.Peek, r.o.Now().UnixMilli()).Scan(&one)
 		if errors.Is(err, sql.ErrNoRows) {
@@ -323,7 +323,7 @@ func (r *Relay) take(ctx context.Context) ([]row, error) {
 	}
 	batch, full, err := r.read(ctx, tx, r.d.Pending)
 	if err == nil && len(batch) > 0 {
-		fates := make([]fate, len(batch))
+		fates := make([]outcome, len(batch))
 		for i, b := range batch {
 			fates[i].row = b.id
 		}
@@ -336,7 +336,7 @@ func (r *Relay) take(ctx context.Context) ([]row, error) {
 		_ = tx.Rollback()
 		return nil, r.failed(ctx, "take rows of", err)
 	}
-	r.lull, r.more = len(batch) == 0, full
+	r.idle, r.more = len(batch) == 0, full
 	return batch, nil
 }
 

@@ -16,8 +16,8 @@ import (
 // What is remembered is not read again. If it is lost in a crash the rows are
 // sent again, which adds nothing.
 
-// fate is what has become of a row, and must still be written to it.
-type fate struct {
+// outcome is what has become of a row, and must still be written to it.
+type outcome struct {
 	row    int64
 	verb   verb
 	tries  int
@@ -39,7 +39,7 @@ const (
 )
 
 // compare is 0 where one statement can write both.
-func (f fate) compare(g fate) int {
+func (f outcome) compare(g outcome) int {
 	return cmp.Or(cmp.Compare(f.verb, g.verb), cmp.Compare(f.tries, g.tries), cmp.Compare(f.until, g.until), strings.Compare(f.reason, g.reason))
 }
 
@@ -49,7 +49,7 @@ const (
 	maxRuns  = 100  // conditions in one query
 )
 
-func (r *Relay) settle(row row, f fate) {
+func (r *Relay) settle(row row, f outcome) {
 	if len(r.settled) == 0 {
 		r.oldest = r.o.Now()
 	}
@@ -80,7 +80,7 @@ func (r *Relay) skip(ctx context.Context) (string, error) {
 }
 
 // runsOf are the first and last of each run of ids without a gap.
-func runsOf(fates []fate) [][2]int64 {
+func runsOf(fates []outcome) [][2]int64 {
 	ids := make([]int64, len(fates))
 	for i, f := range fates {
 		ids[i] = f.row
@@ -117,7 +117,7 @@ func (r *Relay) tidy(ctx context.Context, now time.Time) error {
 // mark writes the fate of the first n settled rows, or returns an error and
 // keeps those that are not written.
 func (r *Relay) mark(ctx context.Context, n int) error {
-	slices.SortStableFunc(r.settled[:n], fate.compare)
+	slices.SortStableFunc(r.settled[:n], outcome.compare)
 	if n > 0 && r.count > 0 {
 		// Before their rows go: what was sent here must be known when this disk is lost, or an older one is put back.
 		if _, err := r.change(ctx, "count in", r.d.Count, r.count, r.o.Lineage.Now().ID, r.upto, r.o.Owner); err != nil {
@@ -144,7 +144,7 @@ func (r *Relay) mark(ctx context.Context, n int) error {
 }
 
 // write is one statement for fates that compare as equal.
-func (r *Relay) write(ctx context.Context, fates []fate) error {
+func (r *Relay) write(ctx context.Context, fates []outcome) error {
 	var stmt string
 	var args []any
 	f, now := fates[0], r.o.Now().UnixMilli()
@@ -214,7 +214,7 @@ func (r *Relay) moment(ctx context.Context) error {
 	return nil
 }
 
-func idsOf(fates []fate) string {
+func idsOf(fates []outcome) string {
 	b := make([]byte, 0, 8*len(fates))
 	for _, f := range fates {
 		b = append(strconv.AppendInt(b, f.row, 10), ',')
@@ -224,7 +224,7 @@ func idsOf(fates []fate) string {
 
 // answering is who answers for each row, in SQL: of a row with a job of its own
 // it is NULL, and so for all where there is no other.
-func answering(fates []fate) string {
+func answering(fates []outcome) string {
 	var b strings.Builder
 	for _, f := range slices.Backward(fates) { // of two for one row the first counts here, and is the last that was said
 		if f.by == ([16]byte{}) {

@@ -28,8 +28,8 @@ func narrow(ctx context.Context, conn *sql.Conn, d Dialect) (bool, error) {
 // keepable is the batch as the database can keep it: one character that it
 // cannot would fail all ticks of the batch, at each try. Names, types and ids are
 // in ASCII by their own rules.
-func (t *Ticks) keepable(ctx context.Context, conn *sql.Conn, batch []claim) ([]claim, error) {
-	if !slices.ContainsFunc(batch, func(c claim) bool { return !ascii(c.row.args) || !ascii(c.row.options) }) {
+func (t *Ticks) keepable(ctx context.Context, conn *sql.Conn, batch []wantedTick) ([]wantedTick, error) {
+	if !slices.ContainsFunc(batch, func(c wantedTick) bool { return !ascii(c.row.args) || !ascii(c.row.options) }) {
 		return batch, nil
 	}
 	if narrow, err := narrow(ctx, conn, t.d); err != nil || !narrow {

@@ -103,13 +103,13 @@ type Relay struct {
 
 	mu      sync.Mutex // one turn at a time; guards all below
 	conn    *sql.Conn  // nil until it is needed, and after an error
-	seat    seat       // where conn's file is
+	file    openFile   // where conn's file is
 	changed *sql.Stmt  // nil where the dialect has none
 	version int64      // the last answer of changed
 	of      string     // identity of the outbox, once read
 	narrow  bool       // the database does not keep every character
 	warned  bool       // Caution has been looked at
-	settled []fate     // rows whose fate is known and not yet written
+	settled []outcome  // rows whose fate is known and not yet written
 	oldest  time.Time  // when the first of settled came
 	heard   time.Time  // when the last commit of another was noticed
 	looked  time.Time  // when rows were last looked for
@@ -117,18 +117,18 @@ type Relay struct {
 	swept   sweep
 	trouble trouble
 
-	marked      int              // of the last batch, how many rows have their fate written
-	standby     bool             // another relay works, and this one waits
-	started     bool             // this relay has its place, and what it had before
-	renewed     time.Time        // when the lease was last renewed
-	renewal     time.Time        // when it is looked at again
-	reached     time.Time        // when the database last took a renewal, also of one that stands by
-	watched     time.Duration    // for how long in all it did
-	sights      map[string]sight // by owner
-	over        int64            // leases that end later may be of the living
-	lull        bool             // there was nothing to take
-	count       int64            // rows sent and not yet counted in the table of relays
-	upto        int64            // Seq of an event of the job server behind all that was sent
+	marked      int                  // of the last batch, how many rows have their fate written
+	standby     bool                 // another relay works, and this one waits
+	started     bool                 // this relay has its place, and what it had before
+	renewed     time.Time            // when the lease was last renewed
+	renewal     time.Time            // when it is looked at again
+	reached     time.Time            // when the database last took a renewal, also of one that stands by
+	watched     time.Duration        // for how long in all it did
+	seenLeases  map[string]seenLease // by owner
+	over        int64                // leases that end later may be of the living
+	idle        bool                 // there was nothing to take
+	count       int64                // rows sent and not yet counted in the table of relays
+	upto        int64                // Seq of an event of the job server behind all that was sent
 	follows     followed
 	warnedPeers bool
 	warnedOf    map[string]time.Time // when an option that nobody knows was last told
@@ -256,7 +256,7 @@ func (r *Relay) start(ctx context.Context) error {
 	if job.KindOf(err) == job.Unavailable {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.stumble(err)
+		r.backOff(err)
 		return nil
 	}
 	return job.Errorf(job.KindOf(err), "outbox %s: %w", r.o.Name, err)
@@ -288,7 +288,7 @@ func (r *Relay) Step(ctx context.Context) (n int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	defer r.drop()
-	r.seat.next = time.Time{}
+	r.file.next = time.Time{}
 	if mine, err := r.lease(ctx); err != nil || !mine {
 		return 0, err
 	}
@@ -318,7 +318,7 @@ func (r *Relay) turn(ctx context.Context, poked bool) time.Duration {
 		if ctx.Err() != nil {
 			return 0
 		}
-		return r.stumble(err)
+		return r.backOff(err)
 	}
 	if r.more {
 		return 0
@@ -367,7 +367,7 @@ func (r *Relay) work(ctx context.Context, poked bool) error {
 		return nil
 	}
 	if poked {
-		r.lull = false // somebody knows that there is a row: nothing is asked first
+		r.idle = false // somebody knows that there is a row: nothing is asked first
 	}
 	r.looked = now
 	if err := r.send(ctx); err != nil {

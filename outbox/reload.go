@@ -17,9 +17,9 @@ import (
 type age int
 
 const (
-	whole  age = iota // it holds all of it
-	unsaid            // nobody has noted
-	older             // it is a copy from before, or one that went another way
+	whole      age = iota // it holds all of it
+	unknownAge            // nobody has noted
+	older                 // it is a copy from before, or one that went another way
 )
 
 // reload follows the jobs of the rows that this owner has relayed before, and
@@ -31,7 +31,7 @@ func (r *Relay) reload(ctx context.Context) error {
 		return err
 	}
 	n, err := r.rejoin(ctx, is)
-	r.tellRejoined(is, n)
+	r.logRejoined(is, n)
 	now := r.o.Lineage.Now().ID
 	if err != nil || now == "" || is == whole && !r.o.Lineage.Aging(epoch) {
 		return err
@@ -46,13 +46,13 @@ func (r *Relay) age(ctx context.Context) (is age, epoch string, err error) {
 	var upto int64
 	err = r.each(ctx, func(rows *sql.Rows) (bool, error) { return true, rows.Scan(&epoch, &upto) }, r.d.Reached, r.o.Owner)
 	if err != nil {
-		return unsaid, "", r.failed(ctx, "look up what was relayed in", err)
+		return unknownAge, "", r.failed(ctx, "look up what was relayed in", err)
 	}
 	now := r.o.Lineage.Now()
 	r.upto = max(r.upto, now.After)
 	switch {
 	case epoch == "" || now.ID == "":
-		return unsaid, epoch, nil
+		return unknownAge, epoch, nil
 	case !r.o.Lineage.Holds(epoch, upto):
 		return older, epoch, nil
 	case epoch == now.ID:
@@ -79,10 +79,10 @@ func (r *Relay) rejoin(ctx context.Context, is age) (n rejoined, err error) {
 			switch after = b.id; v {
 			case again:
 				n.again++
-				r.settle(b, fate{verb: again})
+				r.settle(b, outcome{verb: again})
 			case ended:
 				n.ended++
-				r.settle(b, fate{verb: ended})
+				r.settle(b, outcome{verb: ended})
 			}
 			if err := r.live(ctx); err != nil {
 				return n, err
@@ -138,30 +138,30 @@ func (r *Relay) rejoinRow(ctx context.Context, b row, is age) (verb, error) {
 	case err != nil || r.o.Release == OnRelay:
 		return ended, nil
 	}
-	switch j, err = r.heir(ctx, j); {
+	switch j, err = r.answerer(ctx, j); {
 	case err != nil:
 		return sent, err
 	case j == nil:
 		return ended, nil
 	case j.ID != id:
-		r.settle(b, fate{verb: passed, by: key(j.ID)})
+		r.settle(b, outcome{verb: passed, by: key(j.ID)})
 	}
-	r.follows.watch(j.ID, b.id, max(j.Told, r.upto))
+	r.follows.watch(j.ID, b.id, max(j.LastEvent, r.upto))
 	return sent, nil
 }
 
-// tellRejoined says what an operator must know of it.
-func (r *Relay) tellRejoined(is age, n rejoined) {
+// logRejoined says what an operator must know of it.
+func (r *Relay) logRejoined(is age, n rejoined) {
 	switch {
 	case is == older:
 		r.o.Log.Warn("outbox: this job server's disk is older than what was relayed to it, as when a copy from before is put back. Rows whose jobs it does not have are sent again under the same job ids; jobs that it has, and that have ended since, run again; rows that were released with on_relay since then are lost with the disk that had them, unless you bring that one back",
 			"outbox", r.o.Name, "rows_sent_again", n.again)
 	case n.again > 0:
-		r.o.Log.Warn("outbox: the job server does not know the jobs of rows that it has relayed, and nothing tells whether its disk is the same: they are sent again under the same job ids",
+		r.o.Log.Warn("outbox: the job server does not know the jobs of rows that it has relayed, and it is not known whether its disk is the same: they are sent again under the same job ids",
 			"outbox", r.o.Name, "rows_sent_again", n.again)
 	}
 	if r.o.Release == OnRelay && n.ended > 0 {
-		r.o.Log.Warn("outbox: rows were kept until their jobs had ended, with on_complete, and this job server works with on_relay: they go now. Their jobs are on its disk or have ended; what has not ended is lost if that disk is",
+		r.o.Log.Warn("outbox: rows were kept until their jobs had ended, with on_complete, and this job server works with on_relay: they are deleted now. Their jobs are on its disk or have ended; jobs that have not ended are lost if that disk is lost",
 			"outbox", r.o.Name, "rows", n.ended)
 	}
 }

@@ -153,7 +153,7 @@ func TestRuns(t *testing.T) {
 		{[]int64{3, 1, 2, 7, 9, 8, 8}, [][2]int64{{1, 3}, {7, 9}}},
 		{[]int64{-2, 0}, [][2]int64{{-2, -2}, {0, 0}}},
 	} {
-		fates := make([]fate, len(c.ids))
+		fates := make([]outcome, len(c.ids))
 		for i, id := range c.ids {
 			fates[i].row = id
 		}

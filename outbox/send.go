@@ -14,14 +14,14 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// letter is a row that is a job.
-type letter struct {
+// message is a row that is a job.
+type message struct {
 	row row
 	job job.Checked
 }
 
 // asks reports whether a letter asks for what its job was asked for.
-func (l letter) asks(j *job.Job) bool {
+func (l message) asks(j *job.Job) bool {
 	e := l.job.Envelope()
 	return e.SameOptions(j)
 }
@@ -39,14 +39,14 @@ func (r *Relay) send(ctx context.Context) error {
 	if r.d.Changed == "" {
 		r.heard = r.o.Now()
 	}
-	letters := make([]letter, 0, len(rows))
+	letters := make([]message, 0, len(rows))
 	for _, row := range rows {
 		c, err := row.envelope(r.of)
 		if err != nil {
 			r.park(row, err)
 			continue
 		}
-		letters = append(letters, letter{row, c})
+		letters = append(letters, message{row, c})
 	}
 	err = r.push(ctx, letters)
 	if !r.shared() {
@@ -109,7 +109,7 @@ func (r *Relay) read(ctx context.Context, from rowser, query string) (batch []ro
 // gets its fate alone, after what stands before it was taken; what follows goes
 // in short calls while refusals are near, so that a batch full of them is handed
 // over some three times, and not once for each.
-func (r *Relay) push(ctx context.Context, letters []letter) error {
+func (r *Relay) push(ctx context.Context, letters []message) error {
 	for size := len(letters); len(letters) > 0; {
 		if err := r.live(ctx); err != nil {
 			return err
@@ -124,10 +124,10 @@ func (r *Relay) push(ctx context.Context, letters []letter) error {
 			letters, size = letters[len(part):], 2*len(part)
 			continue
 		}
-		i, named := culprit(err, len(part))
+		i, named := failedIndex(err, len(part))
 		settle := r.alone(err, named, len(part))
 		if settle == nil {
-			if !hopeless[job.KindOf(err)] {
+			if !permanent[job.KindOf(err)] {
 				return r.halted(ctx, part[0].row, err)
 			}
 			i = len(part) / 2 // one of them, and the answer does not say which
@@ -150,7 +150,7 @@ const fewLetters = 8
 // alone is what becomes of the one letter that an answer to n of them is about;
 // nil if it is about no letter alone.
 func (r *Relay) alone(err error, named bool, n int) func(row, error) {
-	refused, foreign := hopeless[job.KindOf(err)], errors.Is(err, job.ErrForeign)
+	refused, foreign := permanent[job.KindOf(err)], errors.Is(err, job.ErrForeign)
 	switch {
 	case foreign && refused && n == 1: // a proxy's limit, which is no word about the row
 		return r.putOff
@@ -165,7 +165,7 @@ func (r *Relay) alone(err error, named bool, n int) func(row, error) {
 // enqueue hands jobs over, and keeps the lease while the job server takes its
 // time: a relay that waits for it lives, and its rows are not for others.
 // What panics there is the failure of this call and not the end of the relay.
-func (r *Relay) enqueue(ctx context.Context, letters []letter) (receipts []job.Receipt, err error) {
+func (r *Relay) enqueue(ctx context.Context, letters []message) (receipts []job.Receipt, err error) {
 	cs := make([]job.Checked, len(letters))
 	for i, l := range letters {
 		cs[i] = l.job
@@ -180,13 +180,13 @@ func (r *Relay) enqueue(ctx context.Context, letters []letter) (receipts []job.R
 	return r.to.EnqueueChecked(ctx, cs...)
 }
 
-// hopeless are the kinds of errors that asking again cannot mend.
-var hopeless = map[job.Kind]bool{job.Malformed: true, job.Invalid: true, job.BadRetry: true, job.Rejected: true,
+// permanent are the kinds of errors that asking again cannot mend.
+var permanent = map[job.Kind]bool{job.Malformed: true, job.Invalid: true, job.BadRetry: true, job.Rejected: true,
 	job.TooLarge: true, job.Duplicate: true, job.Unsupported: true}
 
-// culprit is the index of the envelope that an error is about, if it says so.
-func culprit(err error, n int) (int, bool) {
-	if n == 1 && hopeless[job.KindOf(err)] {
+// failedIndex is the index of the envelope that an error is about, if it says so.
+func failedIndex(err error, n int) (int, bool) {
+	if n == 1 && permanent[job.KindOf(err)] {
 		return 0, true
 	}
 	var e *job.Error
@@ -228,11 +228,11 @@ func unnumbered(err error, i int) error {
 // unchanged leaves out the letters of rows that were sent before, and had other
 // options then: the job server keeps the job as it was, so nobody would hear of
 // what was changed. Of a job that a middleware alters nobody can tell.
-func (r *Relay) unchanged(letters []letter, receipts []job.Receipt) ([]letter, []job.Receipt) {
-	if len(receipts) != len(letters) || !slices.ContainsFunc(letters, func(l letter) bool { return l.row.again }) {
+func (r *Relay) unchanged(letters []message, receipts []job.Receipt) ([]message, []job.Receipt) {
+	if len(receipts) != len(letters) || !slices.ContainsFunc(letters, func(l message) bool { return l.row.again }) {
 		return letters, receipts
 	}
-	var same []letter
+	var same []message
 	var theirs []job.Receipt
 	for i, l := range letters {
 		j := receipts[i].Job
@@ -247,18 +247,18 @@ func (r *Relay) unchanged(letters []letter, receipts []job.Receipt) ([]letter, [
 
 // sent notes that the job server has the letters. After an error some have no
 // fate, and are sent again.
-func (r *Relay) sent(ctx context.Context, letters []letter, receipts []job.Receipt) error {
+func (r *Relay) sent(ctx context.Context, letters []message, receipts []job.Receipt) error {
 	at, before := r.o.Now(), r.upto
 	told := make([]Relayed, 0, len(letters))
 	defer func() { r.observe(told) }()
 	for i, l := range letters {
-		f := fate{verb: sent, tries: r.trouble.refused + 1}
+		f := outcome{verb: sent, tries: r.trouble.refused + 1}
 		j, existing := (*job.Job)(nil), false
 		if i < len(receipts) {
 			j, existing = receipts[i].Job, receipts[i].Existing
 		}
 		if j != nil {
-			r.upto = max(r.upto, j.Told)
+			r.upto = max(r.upto, j.LastEvent)
 		}
 		if r.o.Release == OnComplete {
 			if err := r.keep(ctx, l, j, before, &f); err != nil {
@@ -289,12 +289,12 @@ func (r *Relay) observe(told []Relayed) {
 // keep follows the job that answers for a letter, its own or another. If that
 // has ended nothing is still to come, and nothing keeps the row. before is the
 // Seq of an event before the letter was sent.
-func (r *Relay) keep(ctx context.Context, l letter, j *job.Job, before int64, f *fate) error {
+func (r *Relay) keep(ctx context.Context, l message, j *job.Job, before int64, f *outcome) error {
 	if j == nil { // who answers is not told
 		r.follows.watch(l.job.ID(), l.row.id, before)
 		return nil
 	}
-	j, err := r.heir(ctx, j)
+	j, err := r.answerer(ctx, j)
 	if err != nil {
 		return err
 	}
@@ -305,15 +305,15 @@ func (r *Relay) keep(ctx context.Context, l letter, j *job.Job, before int64, f 
 	if j.ID != l.job.ID() {
 		f.by = key(j.ID)
 	}
-	r.follows.watch(j.ID, l.row.id, max(j.Told, before))
+	r.follows.watch(j.ID, l.row.id, max(j.LastEvent, before))
 	return nil
 }
 
 // park notes that a row can never be a job.
 func (r *Relay) park(row row, why error) {
-	r.settle(row, fate{verb: parked, tries: 1, reason: legible(why)})
+	r.settle(row, outcome{verb: parked, tries: 1, reason: storableText(why)})
 	r.sayErr(why)
-	r.o.Log.Warn("outbox: a row is parked: it can never be a job. Mend it and set its status to 'pending', or delete it",
+	r.o.Log.Warn("outbox: a row is parked because it cannot become a job. Fix it and set its status to 'pending', or delete it",
 		"outbox", r.o.Name, "table", r.d.Table, "row", row.id, "error", why)
 }
 
@@ -321,7 +321,7 @@ func (r *Relay) park(row row, why error) {
 // 1 s, doubled at each try up to 5 minutes, and the rows behind it flow.
 func (r *Relay) putOff(row row, why error) {
 	wait := min(time.Second<<min(max(row.attempts, 0), 10), 5*time.Minute)
-	r.settle(row, fate{verb: putOff, tries: 1, reason: legible(why), until: r.o.Now().Add(wait).UnixMilli()})
+	r.settle(row, outcome{verb: putOff, tries: 1, reason: storableText(why), until: r.o.Now().Add(wait).UnixMilli()})
 	r.sayErr(why)
 	r.o.Log.Warn("outbox: the job server fails at a row; it is tried again later, and the rows behind it go on",
 		"outbox", r.o.Name, "row", row.id, "after", wait, "error", why)
@@ -334,16 +334,16 @@ func (r *Relay) halted(ctx context.Context, head row, err error) error {
 		return err
 	}
 	if r.trouble.refused == 0 {
-		f := fate{row: head.id, verb: putOff, reason: legible(fmt.Errorf("the job server does not take jobs, this is tried again: %w", err))}
-		_ = r.write(ctx, []fate{f}) // it is for people only; a database that is gone shows soon enough
+		f := outcome{row: head.id, verb: putOff, reason: storableText(fmt.Errorf("the job server does not take jobs, this is tried again: %w", err))}
+		_ = r.write(ctx, []outcome{f}) // it is for people only; a database that is gone shows soon enough
 	}
 	r.trouble.refused++
 	return &job.Error{Kind: job.KindOf(err), Err: err,
 		Message: fmt.Sprintf("outbox %s: the job server does not take jobs from row %d on: %v", r.o.Name, head.id, err)}
 }
 
-// legible is an error as any database keeps it: text without a NUL, and not for ever long.
-func legible(err error) string {
+// storableText is an error as any database keeps it: text without a NUL, and not for ever long.
+func storableText(err error) string {
 	s := strings.ReplaceAll(strings.ToValidUTF8(err.Error(), "?"), "\x00", "?")
 	if len(s) > maxReason {
 		s = strings.ToValidUTF8(s[:maxReason], "") + " …"

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// sight is another's lease as this relay has seen it.
-type sight struct {
+// seenLease is another's lease as this relay has seen it.
+type seenLease struct {
 	until int64         // when it ends
 	since time.Duration // what was watched when it was first seen so
 }
@@ -22,8 +22,8 @@ func (r *Relay) look(ctx context.Context) (still []string, err error) {
 	if err := r.open(ctx); err != nil {
 		return nil, err
 	}
-	was := r.sights
-	r.sights, r.over = map[string]sight{}, math.MaxInt64
+	was := r.seenLeases
+	r.seenLeases, r.over = map[string]seenLease{}, math.MaxInt64
 	err = r.each(ctx, func(rows *sql.Rows) (bool, error) {
 		var owner string
 		var until int64
@@ -32,9 +32,9 @@ func (r *Relay) look(ctx context.Context) (still []string, err error) {
 		}
 		s, known := was[owner]
 		if !known || s.until != until {
-			s = sight{until, r.watched}
+			s = seenLease{until, r.watched}
 		}
-		r.sights[owner] = s
+		r.seenLeases[owner] = s
 		if until == left || r.watched-s.since >= r.o.Lease {
 			still = append(still, owner)
 		} else {
@@ -43,7 +43,7 @@ func (r *Relay) look(ctx context.Context) (still []string, err error) {
 		return true, nil
 	}, r.d.Leases, r.o.Owner)
 	if err != nil {
-		r.sights, r.over = was, 0
+		r.seenLeases, r.over = was, 0
 		return nil, r.failed(ctx, "look for other relays in", err)
 	}
 	return still, nil

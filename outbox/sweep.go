@@ -49,7 +49,7 @@ func (r *Relay) sweep(ctx context.Context, now time.Time) error {
 }
 
 // old are the next rows that were kept long enough, and whether there are no more.
-func (r *Relay) old(ctx context.Context, now time.Time) (old []fate, done bool, err error) {
+func (r *Relay) old(ctx context.Context, now time.Time) (old []outcome, done bool, err error) {
 	n, before := 0, now.Add(-max(r.o.Keep, 0)).UnixMilli()
 	err = r.each(ctx, func(rows *sql.Rows) (bool, error) {
 		var id, at int64
@@ -60,7 +60,7 @@ func (r *Relay) old(ctx context.Context, now time.Time) (old []fate, done bool, 
 		if status == "sent" {
 			switch {
 			case at <= before:
-				old = append(old, fate{row: id})
+				old = append(old, outcome{row: id})
 			case at <= now.UnixMilli(): // a time to come tells nothing of the rows behind
 				return false, nil
 			}

@@ -24,8 +24,8 @@ type Ticks struct {
 	mu   sync.Mutex
 	next time.Time // nothing is trimmed before; guarded by mu
 
-	sitting sync.Mutex
-	seat    seat // where the file of the connections is; guarded by sitting
+	fileMu sync.Mutex
+	file   openFile // where the file of the connections is; guarded by sitting
 }
 
 // NewTicks returns the ticks of the outbox in db. It touches nothing. The
@@ -63,7 +63,7 @@ func (t *Ticks) Fire(ctx context.Context, ticks []job.Tick, live func(job.ID) (b
 		return nil, job.Errorf(job.Unsupported, "the outbox of %s cannot keep the ticks of schedules; use one of sqlite, postgres or mysql", t.d.Name)
 	}
 	skipped = make([]string, len(ticks))
-	claims := make([]claim, 0, len(ticks))
+	claims := make([]wantedTick, 0, len(ticks))
 	for i, tick := range ticks {
 		if n := len(tick.Name); n == 0 || n > job.MaxCronName {
 			return nil, job.Errorf(job.Invalid, "a tick has the name of its schedule, 1 to %d characters, got %d", job.MaxCronName, n)
@@ -73,10 +73,10 @@ func (t *Ticks) Fire(ctx context.Context, ticks []job.Tick, live func(job.ID) (b
 			skipped[i] = job.SkippedRejected
 			continue
 		}
-		claims = append(claims, claim{tick.Name, tick.At.UnixMilli(), tick.Overlap, row, &skipped[i]})
+		claims = append(claims, wantedTick{tick.Name, tick.At.UnixMilli(), tick.Overlap, row, &skipped[i]})
 	}
 	// In one order, so that no two servers wait for each other.
-	slices.SortStableFunc(claims, func(a, b claim) int { return cmp.Or(strings.Compare(a.name, b.name), cmp.Compare(a.at, b.at)) })
+	slices.SortStableFunc(claims, func(a, b wantedTick) int { return cmp.Or(strings.Compare(a.name, b.name), cmp.Compare(a.at, b.at)) })
 	for batch := range slices.Chunk(claims, tickBatch) {
 		if err := t.decide(ctx, batch, live); err != nil {
 			return nil, err
@@ -86,8 +86,8 @@ func (t *Ticks) Fire(ctx context.Context, ticks []job.Tick, live func(job.ID) (b
 	return skipped, nil
 }
 
-// claim is a tick that this server wants.
-type claim struct {
+// wantedTick is a tick that this server wants.
+type wantedTick struct {
 	name    string
 	at      int64 // milliseconds since 1970
 	overlap job.Overlap
@@ -97,7 +97,7 @@ type claim struct {
 
 // decide runs the transaction of a batch, and again when the database has given
 // it up for that of another.
-func (t *Ticks) decide(ctx context.Context, batch []claim, live func(job.ID) (bool, error)) error {
+func (t *Ticks) decide(ctx context.Context, batch []wantedTick, live func(job.ID) (bool, error)) error {
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var asked error
@@ -134,7 +134,7 @@ func (t *Ticks) again(err error) bool {
 
 // transaction decides a batch. Its connection is given up after an error, and
 // what it has not committed with it.
-func (t *Ticks) transaction(ctx context.Context, batch []claim, live func(job.ID) (bool, error)) (err error) {
+func (t *Ticks) transaction(ctx context.Context, batch []wantedTick, live func(job.ID) (bool, error)) (err error) {
 	conn, err := t.conn(ctx)
 	if err != nil {
 		return err
@@ -162,9 +162,9 @@ func (t *Ticks) transaction(ctx context.Context, batch []claim, live func(job.ID
 // conn is a connection to the outbox as it is now: a tick that is written to a
 // file that is gone is a job that never comes.
 func (t *Ticks) conn(ctx context.Context) (*sql.Conn, error) {
-	t.sitting.Lock()
-	defer t.sitting.Unlock()
-	conn, _, err := t.seat.conn(ctx, t.db, t.d)
+	t.fileMu.Lock()
+	defer t.fileMu.Unlock()
+	conn, _, err := t.file.conn(ctx, t.db, t.d)
 	return conn, err
 }
 
@@ -178,7 +178,7 @@ func script(ctx context.Context, conn *sql.Conn, stmts string) error {
 }
 
 // one decides a tick, and says why it makes no job.
-func (t *Ticks) one(ctx context.Context, conn *sql.Conn, c claim, live func(job.ID) (bool, error)) (string, error) {
+func (t *Ticks) one(ctx context.Context, conn *sql.Conn, c wantedTick, live func(job.ID) (bool, error)) (string, error) {
 	res, err := conn.ExecContext(ctx, t.d.TickAdd, c.name, c.at)
 	if err != nil {
 		return "", err
@@ -210,7 +210,7 @@ func (t *Ticks) one(ctx context.Context, conn *sql.Conn, c claim, live func(job.
 // decided says what has become of a tick that is not to be written: it is there,
 // or was never, and is too old. A server that slept must not write one that the
 // others may have written and trimmed.
-func (t *Ticks) decided(ctx context.Context, conn *sql.Conn, c claim) (string, error) {
+func (t *Ticks) decided(ctx context.Context, conn *sql.Conn, c wantedTick) (string, error) {
 	var id sql.NullString
 	err := conn.QueryRowContext(ctx, t.d.TickOf, c.name, c.at).Scan(&id)
 	switch {
@@ -228,7 +228,7 @@ func (t *Ticks) decided(ctx context.Context, conn *sql.Conn, c claim) (string, e
 
 // unfinished is the newest job of the schedule if it has not ended, and empty if
 // it has. The row is looked at before the server: it goes once the job is there.
-func (t *Ticks) unfinished(ctx context.Context, conn *sql.Conn, c claim, live func(job.ID) (bool, error)) (row, error) {
+func (t *Ticks) unfinished(ctx context.Context, conn *sql.Conn, c wantedTick, live func(job.ID) (bool, error)) (row, error) {
 	var id, status sql.NullString
 	var at sql.NullInt64
 	err := conn.QueryRowContext(ctx, t.d.TickLast, c.name, c.at).Scan(&id, &at, &status)

@@ -10,7 +10,7 @@ const (
 
 // warn says which options of a row nobody reads: once an hour for each name, as
 // an app writes the same in every row.
-func (r *Relay) warn(l letter) {
+func (r *Relay) warn(l message) {
 	now := r.o.Now()
 	for _, w := range l.job.Warnings() {
 		if at, told := r.warnedOf[w.Field]; told && now.Sub(at) < warnAgain {
@@ -20,7 +20,7 @@ func (r *Relay) warn(l letter) {
 			r.warnedOf = map[string]time.Time{}
 		}
 		r.warnedOf[w.Field] = now
-		r.o.Log.Warn("outbox: a row has an option that changes nothing; such rows are told once an hour",
+		r.o.Log.Warn("outbox: a row has an unknown option; such rows are logged once an hour",
 			"outbox", r.o.Name, "table", r.d.Table, "row", l.row.id, "job", string(l.job.ID()), "warning", w.Message)
 	}
 }

@@ -152,8 +152,8 @@ func (s *Sidecar) spared(j *job.Job, upto, now time.Time) (until time.Time, wait
 	a := &s.answers
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if s.pauses.unheard() || slices.ContainsFunc(a.open, func(q *question) bool { return slices.Contains(q.jobs, j.ID) }) {
-		return now.Add(hear), true
+	if s.pauses.missedBeat() || slices.ContainsFunc(a.open, func(q *question) bool { return slices.Contains(q.jobs, j.ID) }) {
+		return now.Add(readTime), true
 	}
 	p := a.until[j.ID]
 	if p.token != j.Lease.Token {
@@ -171,7 +171,7 @@ func (s *Sidecar) silentSince(w job.WorkerInfo, now time.Time) time.Time {
 	a := &s.answers
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.askedBy[w.ID] > 0 || s.pauses.unheard() {
+	if a.askedBy[w.ID] > 0 || s.pauses.missedBeat() {
 		return now
 	}
 	return later(w.BeatAt.Add(a.brief), a.said[w.ID])

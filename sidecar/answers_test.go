@@ -170,7 +170,7 @@ func (l *life) die(ctx context.Context, c job.Claim, end time.Time) {
 	if !holds() {
 		l.t.Errorf("%s, whose reservation has not ended, was robbed", l.name)
 	}
-	time.Sleep(moment + 4*l.slow + 4*hear) // other duties may be waiting for their answers
+	time.Sleep(moment + 4*l.slow + 4*readTime) // other duties may be waiting for their answers
 	if holds() {
 		l.t.Errorf("%s is dead for long and has its job still", l.name)
 	}

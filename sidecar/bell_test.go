@@ -86,24 +86,24 @@ func giveBack(t *testing.T, w *world, ids <-chan job.ID) {
 // A waiter that was rung and leaves without a job passes its signal on.
 func TestBellPassesSignalsOn(t *testing.T) {
 	t.Parallel()
-	var b bell
-	first := &waiter{rung: make(chan struct{}, 1), queues: []string{"a", "b"}}
-	second := &waiter{rung: make(chan struct{}, 1), queues: []string{"b"}}
-	third := &waiter{rung: make(chan struct{}, 1), queues: []string{"b"}}
+	var b wakeups
+	first := &waiter{signal: make(chan struct{}, 1), queues: []string{"a", "b"}}
+	second := &waiter{signal: make(chan struct{}, 1), queues: []string{"b"}}
+	third := &waiter{signal: make(chan struct{}, 1), queues: []string{"b"}}
 	for _, w := range []*waiter{first, second, third} {
 		b.arm(w)
 	}
 	b.ring("b", 1)
-	if len(first.rung) != 1 || len(second.rung)+len(third.rung) != 0 {
+	if len(first.signal) != 1 || len(second.signal)+len(third.signal) != 0 {
 		t.Error("the first in line was not rung, or not alone")
 	}
 	b.leave(first)
-	if len(second.rung) != 1 || len(third.rung) != 0 {
+	if len(second.signal) != 1 || len(third.signal) != 0 {
 		t.Error("the signal did not go to the next in line")
 	}
-	<-second.rung
+	<-second.signal
 	b.leave(second)
-	if len(third.rung) != 0 {
+	if len(third.signal) != 0 {
 		t.Error("a signal that was used was passed on")
 	}
 	b.ring("b", 5)
@@ -165,19 +165,19 @@ func TestBellOfABatch(t *testing.T) {
 	held.Unique, held.Deduplication = nil, json.RawMessage(`{"id":"d","ttl":9,"extend":true}`)
 	rings := func(what string, want int, es ...job.Envelope) {
 		t.Helper()
-		waiters := []*waiter{{rung: make(chan struct{}, 1), queues: []string{mail}}, {rung: make(chan struct{}, 1), queues: []string{mail}}}
+		waiters := []*waiter{{signal: make(chan struct{}, 1), queues: []string{mail}}, {signal: make(chan struct{}, 1), queues: []string{mail}}}
 		for _, a := range waiters {
-			w.bell.arm(a)
+			w.wakeups.arm(a)
 		}
 		if _, err := w.Enqueue(t.Context(), es...); err != nil {
 			t.Fatal(err)
 		}
 		rung := 0
 		for _, a := range waiters {
-			rung += len(a.rung)
-			w.bell.mu.Lock()
-			w.bell.remove(a)
-			w.bell.mu.Unlock()
+			rung += len(a.signal)
+			w.wakeups.mu.Lock()
+			w.wakeups.remove(a)
+			w.wakeups.mu.Unlock()
 		}
 		if rung != want {
 			t.Errorf("%s: %d are woken, want %d", what, rung, want)

@@ -11,7 +11,7 @@ import (
 func (s *Sidecar) Revive(ctx context.Context, id job.ID) (job.Change, error) {
 	now := s.now()
 	return s.change(ctx, id, func(j *job.Job) error {
-		if err := j.Buried(); err != nil {
+		if err := j.CheckDead(); err != nil {
 			return err
 		}
 		return j.Revive(now)
@@ -32,7 +32,7 @@ func (s *Sidecar) ReviveDead(ctx context.Context, f job.Filter) (int64, error) {
 	if f.Until.IsZero() || end.Before(f.Until) {
 		f.Until = end
 	}
-	return s.exhume(ctx, f, func(t *turn, j *job.Job) (bool, error) {
+	return s.eachDead(ctx, f, func(t *turn, j *job.Job) (bool, error) {
 		now := s.now()
 		if j.Expired(now) {
 			return false, nil
@@ -51,7 +51,7 @@ func (s *Sidecar) PurgeDead(ctx context.Context, before time.Time) (int64, error
 		e.Details = map[string]any{"field": "older_than"}
 		return 0, e
 	}
-	return s.exhume(ctx, job.Filter{Until: before}, func(t *turn, j *job.Job) (bool, error) { return true, t.remove(j.ID) })
+	return s.eachDead(ctx, job.Filter{Until: before}, func(t *turn, j *job.Job) (bool, error) { return true, t.remove(j.ID) })
 }
 
 // fewLarge is how many jobs are taken in one transaction where each may be as large
@@ -70,17 +70,17 @@ func paced(last []*job.Job) int {
 	return slice
 }
 
-// exhume does something to every dead letter that f lets through, the oldest
+// eachDead does something to every dead letter that f lets through, the oldest
 // first, which takes it out of the dead letters, unless do says that it stays. A
 // Limit of 0 is none.
-func (s *Sidecar) exhume(ctx context.Context, f job.Filter, do func(*turn, *job.Job) (bool, error)) (done int64, err error) {
+func (s *Sidecar) eachDead(ctx context.Context, f job.Filter, do func(*turn, *job.Job) (bool, error)) (done int64, err error) {
 	pace := fewLarge
 	for stayed := 0; ; {
 		n := pace
 		if f.Limit > 0 {
 			n = int(min(int64(n), int64(f.Limit)-done))
 		}
-		var r ration
+		var r workShare
 		found, taken, stay := 0, 0, 0
 		err := s.update(ctx, func(t *turn) error {
 			taken, stay = 0, 0
@@ -114,7 +114,7 @@ func (s *Sidecar) DeleteDead(ctx context.Context, id job.ID) error {
 		if err != nil {
 			return err
 		}
-		if err := j.Buried(); err != nil {
+		if err := j.CheckDead(); err != nil {
 			return err
 		}
 		return t.remove(id)

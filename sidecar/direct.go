@@ -11,26 +11,26 @@ import (
 func (s *Sidecar) Direct(ctx context.Context, id, wish string) (job.WorkerInfo, error) {
 	all, err := s.direct(ctx, wish, id)
 	if err == nil && len(all) == 0 {
-		err = untold(id)
+		err = noSuchWorker(id)
 	}
 	if err != nil {
 		return job.WorkerInfo{}, err
 	}
-	s.log.Info("an operator directs a worker, which hears of it with its next heartbeat", "directive", wish, "worker", id, "workers", 1)
+	s.log.Info("an operator directs a worker; it takes effect with its next heartbeat", "directive", wish, "worker", id, "workers", 1)
 	return all[0], nil
 }
 
-// untold is the NotFound for a worker that cannot be told anything. One that only
+// noSuchWorker is the NotFound for a worker that cannot be told anything. One that only
 // fetches is none that is known (contract §4.9): the answer to a heartbeat is what
 // would tell it.
-func untold(id string) error {
+func noSuchWorker(id string) error {
 	e := job.Errorf(job.NotFound, "there is no worker %.140q that has registered or sent a heartbeat", id)
 	e.Details = map[string]any{"resource_type": "worker", "resource_id": id,
 		"hint": "The list of workers has the ids: GET /ojs/v1/workers. A worker that only fetches is not in it, as the answer to a heartbeat is what tells a worker: let it send heartbeats, or stop it where it runs."}
 	return e
 }
 
-// DirectAll tells all workers that are known; see [job.Operator].
+// DirectAll tells all known workers; see [job.Operator].
 func (s *Sidecar) DirectAll(ctx context.Context, wish string) (int, error) {
 	known, err := view(ctx, s, job.ReadTx.Workers)
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *Sidecar) DirectAll(ctx context.Context, wish string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	s.log.Info("an operator directs all workers, which hear of it with their next heartbeats", "directive", wish, "workers", len(all))
+	s.log.Info("an operator directs all workers; it takes effect with their next heartbeats", "directive", wish, "workers", len(all))
 	return len(all), nil
 }
 
@@ -92,7 +92,7 @@ func (s *Sidecar) directOne(t *turn, id, wish string, now time.Time) (job.Worker
 	if err := w.Direct(wish); err != nil {
 		return w, err
 	}
-	if err := s.tellQuiet(t, before, w, now); err != nil {
+	if err := s.addQuietEvent(t, before, w, now); err != nil {
 		return w, err
 	}
 	return w, t.PutWorker(w)

@@ -49,7 +49,7 @@ func TestTheRosterKeepsTheLastWord(t *testing.T) {
 	if _, err := w.Direct(t.Context(), "w", job.Quiet); err != nil {
 		t.Fatal(err)
 	}
-	w.met(job.WorkerInfo{ID: "w", BeatAt: w.time()}, beat, w.time())
+	w.workerSaved(job.WorkerInfo{ID: "w", BeatAt: w.time()}, beat, w.time())
 	if got := w.fetch("w", 1, 0); len(got) != 0 {
 		t.Error("a quiet worker got a job")
 	}

@@ -61,8 +61,8 @@ const (
 func (s *Sidecar) listen(now, meant time.Time) {
 	s.pauses.jumped(now, time.Now())
 	if away := s.pauses.look(now, meant); away > longest {
-		s.log.Warn("this server was stopped or held up for a while, or its clock was set forward; what ran out meanwhile gets a grace, so that its workers are heard first",
-			"away", away, "grace", min(away, s.pauses.most)+hear)
+		s.log.Warn("this server was stopped or held up for a while, or its clock was set forward; reservations that ran out meanwhile get a grace period, so that their workers are heard first",
+			"away", away, "grace", min(away, s.pauses.most)+readTime)
 	}
 }
 
@@ -71,7 +71,7 @@ func (s *Sidecar) listen(now, meant time.Time) {
 func (s *Sidecar) planned(now time.Time) time.Time {
 	at := now.Add(longest)
 	for _, i := range [...]int{dutyRescue, dutyWorkers} {
-		if near := s.clock.at(i).Add(-hear); near.After(now) {
+		if near := s.clock.planned(i).Add(-readTime); near.After(now) {
 			at = sooner(at, near)
 		} else {
 			at = sooner(at, now.Add(lookEvery))
@@ -88,14 +88,14 @@ func (s *Sidecar) Run(ctx context.Context) error {
 		defer close(done)
 		s.crons.Run(ctx)
 	}()
-	s.attend(ctx)
+	s.runDuties(ctx)
 	<-done
 	return nil
 }
 
-// attend does the duties, and goes on to look at the clock while they wait for the
+// runDuties does the duties, and goes on to look at the clock while they wait for the
 // store: a slow one is no pause.
-func (s *Sidecar) attend(ctx context.Context) {
+func (s *Sidecar) runDuties(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var working chan struct{} // closed when the duties are done; nil while none is due
@@ -141,7 +141,7 @@ func (s *Sidecar) round(ctx context.Context) {
 		}
 		next, err := d.do(ctx, now)
 		if err != nil && ctx.Err() == nil {
-			s.log.Error("a background duty failed and will be tried again", "duty", d.name, "error", err)
+			s.log.Error("a background task failed and will be retried", "duty", d.name, "error", err)
 			next = now.Add(pause)
 		}
 		if !next.IsZero() {
@@ -200,7 +200,7 @@ func (s *Sidecar) promote(ctx context.Context, now time.Time) (time.Time, error)
 func (s *Sidecar) rescue(ctx context.Context, now time.Time) (time.Time, error) {
 	if !s.limited {
 		if err := s.limitAll(ctx); err != nil {
-			s.pauses.deafen(true)
+			s.pauses.setUnavailable(true)
 			return time.Time{}, err
 		}
 		s.limited = true
@@ -225,7 +225,7 @@ func (s *Sidecar) rescue(ctx context.Context, now time.Time) (time.Time, error) 
 			return nil
 		}
 	}, job.Active)
-	s.pauses.deafen(err != nil)
+	s.pauses.setUnavailable(err != nil)
 	if next.After(upto) {
 		next = later(next, over) // until then it is covered
 	}

@@ -19,7 +19,7 @@ func (s *Sidecar) Enqueue(ctx context.Context, es ...job.Envelope) ([]job.Receip
 	for i, e := range es {
 		var err error
 		if cs[i], err = e.Check(); err != nil {
-			return nil, at(err, i, len(es))
+			return nil, atIndex(err, i, len(es))
 		}
 	}
 	return s.enqueue(ctx, cs, sameContent)
@@ -100,17 +100,17 @@ func (s *Sidecar) enqueue(ctx context.Context, es []job.Checked, exists known) (
 		for i := 0; i < len(es); {
 			js, err := jobsOf(es[i:], now)
 			if err != nil {
-				return at(err, i+len(js), len(es))
+				return atIndex(err, i+len(js), len(es))
 			}
 			if !js[0].Keyed() {
 				n, err := t.push(js, exists, receipts[i:])
 				if i += n; err != nil {
-					return at(err, i, len(es))
+					return atIndex(err, i, len(es))
 				}
 				continue
 			}
 			if receipts[i], err = s.insertKeyed(t, js[0], now, exists); err != nil {
-				return at(err, i, len(es))
+				return atIndex(err, i, len(es))
 			}
 			i++
 		}
@@ -199,7 +199,7 @@ func (s *Sidecar) insertKeyed(t *turn, j *job.Job, now time.Time, exists known) 
 		_, err := t.push([]*job.Job{j}, exists, same[:])
 		return same[0], err
 	}
-	met, err := meet(t, j, now)
+	met, err := keyHolders(t, j, now)
 	if err != nil {
 		return job.Receipt{}, err
 	}
@@ -214,7 +214,7 @@ func (s *Sidecar) insertKeyed(t *turn, j *job.Job, now time.Time, exists known) 
 		return job.Receipt{}, err
 	}
 	for _, e := range a.Events {
-		if err := t.Tell(e); err != nil {
+		if err := t.AddEvent(e); err != nil {
 			return job.Receipt{}, err
 		}
 	}
@@ -250,14 +250,14 @@ func (t *turn) makeRoom(j *job.Job, now time.Time, a *job.Admission) error {
 			return err
 		}
 		a.Changed = nil
-		if err := j.Oust(now, twins, a); err != nil {
+		if err := j.CancelMatches(now, twins, a); err != nil {
 			return err
 		}
 	}
 }
 
-// meet reads what is stored under the keys of a job, as far as it can matter.
-func meet(tx job.KeyReader, j *job.Job, now time.Time) (m job.Met, err error) {
+// keyHolders reads what is stored under the keys of a job, as far as it can matter.
+func keyHolders(tx job.KeyReader, j *job.Job, now time.Time) (m job.KeyHolders, err error) {
 	if j.CustomID != "" {
 		if m.Custom, err = tx.Custom(j.Queue, j.CustomID); err != nil || m.Custom != nil {
 			return m, err
@@ -278,8 +278,8 @@ func meet(tx job.KeyReader, j *job.Job, now time.Time) (m job.Met, err error) {
 	return m, err
 }
 
-// at adds to an error about one envelope of several which one it is.
-func at(err error, i, of int) error {
+// atIndex adds to an error about one envelope of several which one it is.
+func atIndex(err error, i, of int) error {
 	if of == 1 || job.KindOf(err) == job.Internal || job.KindOf(err) == job.Unavailable {
 		return err
 	}

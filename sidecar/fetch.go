@@ -22,7 +22,7 @@ func (s *Sidecar) Fetch(ctx context.Context, f job.FetchRequest) ([]*job.Job, er
 		return nil, e
 	}
 	f.Count = min(max(f.Count, 1), maxCount)
-	idle, err := s.told(ctx, f.Worker)
+	idle, err := s.takesNoJobs(ctx, f.Worker)
 	if err != nil || idle {
 		return nil, err
 	}
@@ -34,27 +34,27 @@ func (s *Sidecar) Fetch(ctx context.Context, f job.FetchRequest) ([]*job.Job, er
 
 // await claims, and waits for a job to come if there is none.
 func (s *Sidecar) await(ctx context.Context, f job.FetchRequest) ([]*job.Job, error) {
-	w := &waiter{rung: make(chan struct{}, 1), queues: f.Queues}
-	s.bell.arm(w)
-	defer s.bell.leave(w)
+	w := &waiter{signal: make(chan struct{}, 1), queues: f.Queues}
+	s.wakeups.arm(w)
+	defer s.wakeups.leave(w)
 	timeout := time.NewTimer(min(f.Wait, maxWait))
 	defer timeout.Stop()
 	for {
 		jobs, err := s.claim(ctx, f)
 		if err != nil {
-			s.bell.pass(w) // what woke it may be there still
+			s.wakeups.pass(w) // what woke it may be there still
 			return nil, err
 		}
 		if len(jobs) > 0 {
 			return jobs, nil
 		}
 		select {
-		case <-w.rung:
-			if idle, err := s.told(ctx, f.Worker); err != nil || idle {
-				s.bell.pass(w)
+		case <-w.signal:
+			if idle, err := s.takesNoJobs(ctx, f.Worker); err != nil || idle {
+				s.wakeups.pass(w)
 				return nil, err
 			}
-			s.bell.arm(w)
+			s.wakeups.arm(w)
 		case <-timeout.C:
 			return nil, nil
 		case <-s.quiet:

@@ -73,14 +73,14 @@ func (s *Sidecar) Beat(ctx context.Context, b job.Beat) (job.BeatReply, error) {
 		w, reply.Directive = known.Beaten(b.Worker, wish, now)
 		w.Active = max(w.Active, len(b.Jobs))
 		version = s.roster.next()
-		return s.meet(t, known, w, now)
+		return s.saveWorker(t, known, w, now)
 	})
 	if err != nil {
 		s.pauses.missed(now)
 		return job.BeatReply{}, err
 	}
 	asked.answer(s.now(), promised)
-	s.met(w, version, now)
+	s.workerSaved(w, version, now)
 	if b.Visibility > 0 && len(reply.Extended) > 0 {
 		s.clock.wake(dutyRescue, now.Add(b.Visibility)) // it may be shorter than before
 	}

@@ -16,17 +16,17 @@ func (s *Sidecar) Explain(ctx context.Context, c job.Checked) (job.Explanation, 
 		}
 		return c.Explain(now, twins)
 	})
-	s.show(x.Met)
+	s.show(x.Existing)
 	return x, err
 }
 
-// Claims lists the unique keys that are held; see [job.KeyService].
-func (s *Sidecar) Claims(ctx context.Context, f job.Filter) (job.Claims, error) {
+// HeldKeys lists the unique keys that are held; see [job.KeyService].
+func (s *Sidecar) HeldKeys(ctx context.Context, f job.Filter) (job.HeldKeys, error) {
 	f = job.Filter{Holding: true, Queue: f.Queue, Type: f.Type, States: f.States, Limit: f.Limit, Offset: f.Offset, Cursor: f.Cursor}
 	page, err := s.Jobs(ctx, f)
-	c := job.Claims{Total: page.Total, AtLeast: page.AtLeast, Next: page.Next}
+	c := job.HeldKeys{Total: page.Total, AtLeast: page.AtLeast, Next: page.Next}
 	for _, j := range page.Jobs {
-		c.Claims = append(c.Claims, j.UniqueClaim())
+		c.Keys = append(c.Keys, j.HeldKey())
 	}
 	return c, err
 }
@@ -38,7 +38,7 @@ func (s *Sidecar) ReleaseKey(ctx context.Context, fingerprint string) (released 
 	}
 	for {
 		var freed int
-		var r ration
+		var r workShare
 		err := s.update(ctx, func(t *turn) error {
 			freed, r = 0, newRation()
 			twins, err := t.Twins(fingerprint, "")

@@ -53,7 +53,7 @@ func (s *Sidecar) admit(ctx context.Context, cs []job.Checked) (altered []bool, 
 		before := cs[i].Envelope()
 		w := walk{links: links, log: s.log, id: before.ID, made: cs[i], seen: make([]job.Envelope, len(links)+1)}
 		if cs[i], err = w.admit(ctx); err != nil {
-			return nil, at(err, i, len(cs))
+			return nil, atIndex(err, i, len(cs))
 		}
 		after := cs[i].Envelope()
 		altered[i] = !before.Same(&after)

@@ -210,7 +210,7 @@ var answers = map[string]struct {
 	}},
 	"Explain": {ask: func(w *omitWorld, s job.Service) ([]*job.Job, error) {
 		x, err := s.Explain(w.t.Context(), checked(w.t, w.retryable().Envelope))
-		return one(x.Met, err)
+		return one(x.Existing, err)
 	}},
 	"DedupOwner": {ask: func(w *omitWorld, s job.Service) ([]*job.Job, error) {
 		return one(s.DedupOwner(w.t.Context(), w.retryable().Queue, "d"))

@@ -110,7 +110,7 @@ func (s *Sidecar) Health(ctx context.Context) (job.Health, error) {
 		return nil
 	})
 	if err == nil {
-		h.Workers, h.StaleNow, err = s.census(ctx, now)
+		h.Workers, h.StaleNow, err = s.countWorkers(ctx, now)
 	}
 	h.Latency = time.Since(begin)
 	if err == nil {
@@ -118,7 +118,7 @@ func (s *Sidecar) Health(ctx context.Context) (job.Health, error) {
 	}
 	if err != nil {
 		h.OK, h.Problem = errors.Is(err, job.ErrDegraded), err.Error()
-		h.Degraded, h.Told = h.OK, s.store.Trouble() != nil
+		h.Degraded, h.Logged = h.OK, s.store.Trouble() != nil
 	}
 	return h, nil
 }

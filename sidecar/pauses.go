@@ -22,15 +22,15 @@ import (
 //
 // It is safe for concurrent use: the loop looks while the duties are at work.
 type pauses struct {
-	mu      sync.Mutex
-	looked  time.Time     // when the loop last looked; zero at first
-	heard   time.Duration // how long we have listened in all, until then
-	graces  []grace       // that are not over, in the order of their time
-	most    time.Duration // of a missed time that counts
-	deaf    bool          // the store takes nothing now, so nobody is heard
-	jumps   []jump        // of the clock, of the last day
-	real    time.Time     // the looked of a clock that nobody sets
-	refused atomic.Int64  // when the first beat since the last look was not stored, in Unix milliseconds; 0 is none
+	mu          sync.Mutex
+	looked      time.Time     // when the loop last looked; zero at first
+	listened    time.Duration // how long we have listened in all, until then
+	graces      []grace       // that are not over, in the order of their time
+	most        time.Duration // of a missed time that counts
+	unavailable bool          // the store takes nothing now, so nobody is heard
+	jumps       []jump        // of the clock, of the last day
+	real        time.Time     // the looked of a clock that nobody sets
+	refused     atomic.Int64  // when the first beat since the last look was not stored, in Unix milliseconds; 0 is none
 }
 
 // grace covers what runs out at from or later, until we have heard for that long.
@@ -47,8 +47,8 @@ type jump struct {
 
 const (
 	slack     = 10 * time.Millisecond  // of two clocks that are read one after the other; a shorter jump is not told from that
-	hear      = 200 * time.Millisecond // to read and store what lies in the sockets
-	lookEvery = hear / 40              // from look to look in the last moments before something runs out
+	readTime  = 200 * time.Millisecond // to read and store what lies in the sockets
+	lookEvery = readTime / 40          // from look to look in the last moments before something runs out
 )
 
 // look tells of the present, and of when the loop meant to look. away is how
@@ -67,15 +67,15 @@ func (p *pauses) look(now, meant time.Time) (away time.Duration) {
 	if refused != 0 { // who was refused comes again with the next beat
 		g = grace{from: sooner(meant, time.UnixMilli(refused)), until: p.most}
 	}
-	if !p.deaf {
-		p.heard += max(0, meant.Sub(p.looked))
+	if !p.unavailable {
+		p.listened += max(0, meant.Sub(p.looked))
 	}
 	if p.looked = now; g.until > 0 {
-		g.until += p.heard + min(hear, 20*g.until) // little lies there after a moment
+		g.until += p.listened + min(readTime, 20*g.until) // little lies there after a moment
 		p.graces = append(p.graces, g)
 	}
 	p.graces = slices.DeleteFunc(p.graces, func(g grace) bool {
-		return g.until <= p.heard || g.from.After(now) // the clock has come back from where it jumped
+		return g.until <= p.listened || g.from.After(now) // the clock has come back from where it jumped
 	})
 	return away
 }
@@ -108,15 +108,15 @@ func (p *pauses) stood(since time.Time) (d time.Duration) {
 // missed notes that a beat could not be stored. Any goroutine may call it.
 func (p *pauses) missed(now time.Time) { p.refused.CompareAndSwap(0, now.UnixMilli()) }
 
-// unheard reports whether a beat could not be stored since the last look, of which
+// missedBeat reports whether a beat could not be stored since the last look, of which
 // limit knows nothing yet.
-func (p *pauses) unheard() bool { return p.refused.Load() != 0 }
+func (p *pauses) missedBeat() bool { return p.refused.Load() != 0 }
 
-// deafen says whether the store takes nothing now.
-func (p *pauses) deafen(is bool) {
+// setUnavailable says whether the store takes nothing now.
+func (p *pauses) setUnavailable(is bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.deaf = is
+	p.unavailable = is
 }
 
 // limit is the instant up to which what has run out counts, and when that changes
@@ -129,5 +129,5 @@ func (p *pauses) limit(now time.Time) (upto, next time.Time) {
 		return sooner(now, p.looked), next
 	}
 	first := slices.MinFunc(p.graces, func(a, b grace) int { return a.from.Compare(b.from) })
-	return first.from.Add(-time.Millisecond), p.looked.Add(first.until - p.heard)
+	return first.from.Add(-time.Millisecond), p.looked.Add(first.until - p.listened)
 }

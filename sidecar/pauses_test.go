@@ -134,7 +134,7 @@ func (x *standing) step() (looked bool) {
 	}
 	if meant := sooner(x.meant, x.clock.soonest()); !meant.After(at) {
 		x.listen(at, meant)
-		looked = !x.clock.soonest().After(at) || at.Sub(x.judged) >= hear/8
+		looked = !x.clock.soonest().After(at) || at.Sub(x.judged) >= readTime/8
 		if looked {
 			x.judged = at
 		}
@@ -154,7 +154,7 @@ func (x *standing) judge(w *beater) {
 		x.r.Fatalf("%s: worker %s, last heard %s before, lost its job, which would have ended %s before", now.Sub(genesis), w.name, now.Sub(w.heard), now.Sub(end))
 	}
 	for _, g := range x.gaps {
-		if covered := g.to.Add(min(g.to.Sub(g.from), x.o.Silence/3) + hear); !g.from.After(end) && x.listened(g.to, now) < covered.Sub(g.to) {
+		if covered := g.to.Add(min(g.to.Sub(g.from), x.o.Silence/3) + readTime); !g.from.After(end) && x.listened(g.to, now) < covered.Sub(g.to) {
 			return
 		}
 	}
@@ -242,7 +242,7 @@ func TestTheLastMomentsAreWatched(t *testing.T) {
 	looks := 0
 	for end := genesis.Add(5 * time.Second); w.time().Before(end); looks++ {
 		next := w.planned(w.time())
-		if d := next.Sub(w.time()); d <= 0 || d > longest || d > lookEvery && next.After(end.Add(-hear)) {
+		if d := next.Sub(w.time()); d <= 0 || d > longest || d > lookEvery && next.After(end.Add(-readTime)) {
 			t.Fatalf("%s before the end the loop sleeps for %s", end.Sub(w.time()), d)
 		}
 		w.set(next)

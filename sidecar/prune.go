@@ -64,7 +64,7 @@ func (s *Sidecar) prune(ctx context.Context, now time.Time) (next time.Time, err
 
 // pruneDead removes a slice of the dead letters that are too old, the oldest
 // first, and says when there is more to do before the hour is over, zero for never.
-func (s *Sidecar) pruneDead(t *turn, r *ration, now time.Time) (next time.Time, err error) {
+func (s *Sidecar) pruneDead(t *turn, r *workShare, now time.Time) (next time.Time, err error) {
 	keep := max(0, s.o.Retention.Dead)
 	old, err := t.Dead(job.Filter{Until: now.Add(time.Millisecond - keep)}, fewLarge) // Until itself is not meant
 	if err != nil {
@@ -119,7 +119,7 @@ func (s *Sidecar) trimEvents(t *turn, now time.Time) (more bool, err error) {
 
 // trimDead removes a slice of the dead letters beyond the number that is kept,
 // the oldest first.
-func (s *Sidecar) trimDead(t *turn, r *ration, now time.Time) (more bool, err error) {
+func (s *Sidecar) trimDead(t *turn, r *workShare, now time.Time) (more bool, err error) {
 	keep := int64(s.o.Retention.DeadCount)
 	if keep < 0 {
 		return false, nil
@@ -141,7 +141,7 @@ func (s *Sidecar) trimDead(t *turn, r *ration, now time.Time) (more bool, err er
 // still needs: they stay until it is over, too (contract §4.21). Of jobs with one
 // key and one end only the newest decides, so that a key which is pushed for ever
 // keeps a few jobs and not all. It ends with the ration.
-func remove(t *turn, r *ration, now time.Time, retention time.Duration, jobs []*job.Job) error {
+func remove(t *turn, r *workShare, now time.Time, retention time.Duration, jobs []*job.Job) error {
 	for _, j := range jobs {
 		if r.over() {
 			return nil

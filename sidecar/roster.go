@@ -78,8 +78,8 @@ func (r *roster) nextSilent(when func(job.WorkerInfo) (time.Time, bool)) (next t
 	return next
 }
 
-// census counts the workers, and those of them that are stale.
-func (s *Sidecar) census(ctx context.Context, now time.Time) (all, stale int, err error) {
+// countWorkers counts the workers, and those of them that are stale.
+func (s *Sidecar) countWorkers(ctx context.Context, now time.Time) (all, stale int, err error) {
 	if err := s.loadRoster(ctx); err != nil {
 		return 0, 0, err
 	}
@@ -94,10 +94,10 @@ func (s *Sidecar) census(ctx context.Context, now time.Time) (all, stale int, er
 	return len(r.workers), stale, nil
 }
 
-// told reports whether a worker has been told, or has said, that it takes no more
+// takesNoJobs reports whether a worker has been told, or has said, that it takes no more
 // jobs. Until the workers of the life before are in memory, that one is read alone:
 // a FETCH waits for no list.
-func (s *Sidecar) told(ctx context.Context, id string) (bool, error) {
+func (s *Sidecar) takesNoJobs(ctx context.Context, id string) (bool, error) {
 	if id == "" {
 		return false, nil
 	}

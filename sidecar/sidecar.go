@@ -51,22 +51,22 @@ type Retention struct {
 
 // Sidecar is a job.Service over a store. It is safe for concurrent use.
 type Sidecar struct {
-	store   job.Store
-	o       Options
-	log     *slog.Logger
-	started time.Time
-	bell    bell
-	clock   clock
-	roster  roster
-	quiet   chan struct{} // closed by Quiet
-	hush    sync.Once
+	store     job.Store
+	o         Options
+	log       *slog.Logger
+	started   time.Time
+	wakeups   wakeups
+	clock     clock
+	roster    roster
+	quiet     chan struct{} // closed by Quiet
+	quietOnce sync.Once
 
 	pauses  pauses
 	answers answers
 	limited bool // the jobs of the life before have been looked at; Run's alone
 
-	silent []silent  // workers that have been found so and not been dealt with; Run's alone
-	bereft time.Time // when one of them must be looked at again; Run's alone
+	silent     []silent  // workers that have been found so and not been dealt with; Run's alone
+	silentNext time.Time // when one of them must be looked at again; Run's alone
 
 	crons       *schedule.Schedules
 	cronService // of crons
@@ -137,13 +137,13 @@ func (s *Sidecar) now() time.Time { return s.o.Now().UTC().Truncate(time.Millise
 
 // Quiet makes every FETCH answer empty from now on, the waiting ones too. It is
 // the first step of a shutdown: PUSH, ACK and FAIL go on. It may be called twice.
-func (s *Sidecar) Quiet() { s.hush.Do(func() { close(s.quiet) }) }
+func (s *Sidecar) Quiet() { s.quietOnce.Do(func() { close(s.quiet) }) }
 
 // Recover does once what has come due while no server was running: a server
 // calls it before it answers its first request (contract §4.6).
 func (s *Sidecar) Recover(ctx context.Context) {
 	if err := s.loadRoster(ctx); err != nil {
-		s.log.Warn("the workers that are known could not be read yet, which is tried again when they are needed", "error", err)
+		s.log.Warn("the known workers could not be read yet; trying again when they are needed", "error", err)
 	}
 	s.round(ctx)
 	if s.o.Ticks == nil { // which may wait for a database

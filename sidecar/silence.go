@@ -11,13 +11,13 @@ import (
 
 // silent is a worker that has said nothing for too long.
 type silent struct {
-	id   string
-	jobs []job.ID // that it held and that have not been looked at
-	told bool     // its silence has been, in a transaction before
+	id          string
+	jobs        []job.ID // that it held and that have not been looked at
+	eventStored bool     // its silence has been, in a transaction before
 }
 
-// mourning is what one transaction has done about silent workers.
-type mourning struct {
+// silenceResult is what one transaction has done about silent workers.
+type silenceResult struct {
 	done    int              // workers that need nothing more
 	rest    silent           // the one behind them, as far as it has been dealt with
 	words   []func()         // what is logged of them after the commit
@@ -36,13 +36,13 @@ func (s *Sidecar) watch(ctx context.Context, now time.Time) (next time.Time, err
 	}
 	upto, over := s.pauses.limit(now)
 	if len(s.silent) == 0 {
-		s.bereft = time.Time{}
+		s.silentNext = time.Time{}
 		if s.silent, err = s.fallenSilent(ctx, upto, now); err != nil {
 			return time.Time{}, err
 		}
 	}
 	if len(s.silent) > 0 {
-		if err := s.mourn(ctx, upto, now); err != nil {
+		if err := s.handleSilent(ctx, upto, now); err != nil {
 			s.silent = nil // they are looked for again
 			return time.Time{}, err
 		}
@@ -50,7 +50,7 @@ func (s *Sidecar) watch(ctx context.Context, now time.Time) (next time.Time, err
 	if len(s.silent) > 0 {
 		return now, nil
 	}
-	next = sooner(s.bereft, s.roster.nextSilent(func(w job.WorkerInfo) (time.Time, bool) {
+	next = sooner(s.silentNext, s.roster.nextSilent(func(w job.WorkerInfo) (time.Time, bool) {
 		since := s.silentSince(w, now)
 		return since.Add(s.o.Silence), upto.Sub(since) < s.o.Silence
 	}))
@@ -100,14 +100,14 @@ func (s *Sidecar) silentFor(w job.WorkerInfo, upto, now time.Time) time.Duration
 	return upto.Sub(s.silentSince(w, now))
 }
 
-// mourn does, in one transaction, what must be done about the first of the silent workers.
-func (s *Sidecar) mourn(ctx context.Context, upto, now time.Time) error {
-	var m mourning
+// handleSilent does, in one transaction, what must be done about the first of the silent workers.
+func (s *Sidecar) handleSilent(ctx context.Context, upto, now time.Time) error {
+	var m silenceResult
 	err := s.update(ctx, func(t *turn) error {
-		m = mourning{version: s.roster.next()}
+		m = silenceResult{version: s.roster.next()}
 		for r := newRation(); m.done < len(s.silent) && !r.over(); m.done++ {
 			m.rest = s.silent[m.done]
-			if done, err := s.bereave(t, &m, &r, upto, now); err != nil || !done {
+			if done, err := s.handleSilentWorker(t, &m, &r, upto, now); err != nil || !done {
 				return err
 			}
 		}
@@ -120,7 +120,7 @@ func (s *Sidecar) mourn(ctx context.Context, upto, now time.Time) error {
 	if s.silent = s.silent[m.done:]; m.rest.id != "" {
 		s.silent[0] = m.rest
 	}
-	s.bereft = sooner(s.bereft, m.next)
+	s.silentNext = sooner(s.silentNext, m.next)
 	s.roster.set(m.version, m.known...)
 	for _, id := range m.gone {
 		s.roster.drop(m.version, id)
@@ -132,9 +132,9 @@ func (s *Sidecar) mourn(ctx context.Context, upto, now time.Time) error {
 	return nil
 }
 
-// bereave tells once that a worker is stale, takes its jobs, and forgets it after
+// handleSilentWorker tells once that a worker is stale, takes its jobs, and forgets it after
 // a day. It reports false when the ration is over before that.
-func (s *Sidecar) bereave(t *turn, m *mourning, r *ration, upto, now time.Time) (done bool, err error) {
+func (s *Sidecar) handleSilentWorker(t *turn, m *silenceResult, r *workShare, upto, now time.Time) (done bool, err error) {
 	p := &m.rest
 	w, err := t.Worker(p.id)
 	switch {
@@ -148,17 +148,17 @@ func (s *Sidecar) bereave(t *turn, m *mourning, r *ration, upto, now time.Time) 
 		m.known = append(m.known, w) // perhaps to another server of this process
 		return true, nil
 	}
-	if !w.Stale && !p.told {
-		if err := t.Tell(job.WorkerEvent(job.WorkerStale, w.ID, now)); err != nil {
+	if !w.Stale && !p.eventStored {
+		if err := t.AddEvent(job.WorkerEvent(job.WorkerStale, w.ID, now)); err != nil {
 			return false, err
 		}
-		p.told = true
+		p.eventStored = true
 	}
 	for ; len(p.jobs) > 0; p.jobs = p.jobs[1:] {
 		if r.over() {
 			return false, nil
 		}
-		if err := s.inherit(t, m, p.jobs[0], w, upto, now); err != nil {
+		if err := s.takeJob(t, m, p.jobs[0], w, upto, now); err != nil {
 			return false, err
 		}
 	}
@@ -174,10 +174,10 @@ func (s *Sidecar) bereave(t *turn, m *mourning, r *ration, upto, now time.Time) 
 	return true, nil
 }
 
-// inherit takes a job of a stale worker. A job claimed after its last beat shows
+// takeJob takes a job of a stale worker. A job claimed after its last beat shows
 // that it lived then; m.next says when that is too long ago, too. What has not run
 // out at upto is covered by a grace.
-func (s *Sidecar) inherit(t *turn, m *mourning, id job.ID, w job.WorkerInfo, upto, now time.Time) error {
+func (s *Sidecar) takeJob(t *turn, m *silenceResult, id job.ID, w job.WorkerInfo, upto, now time.Time) error {
 	j, err := t.Job(id)
 	if err != nil || j.State != job.Active || j.Lease.Worker != w.ID {
 		return nil // it has gone on, or cannot be read: a statement that failed fails the transaction anyway
@@ -190,7 +190,7 @@ func (s *Sidecar) inherit(t *turn, m *mourning, id job.ID, w job.WorkerInfo, upt
 		return err
 	}
 	m.words = append(m.words, func() {
-		s.log.Warn("a worker fell silent, its job goes to another", "worker", w.ID, "job", j.ID, "silent", now.Sub(w.BeatAt))
+		s.log.Warn("a worker fell silent; its job goes to another", "worker", w.ID, "job", j.ID, "silent", now.Sub(w.BeatAt))
 	})
 	return t.save(j)
 }

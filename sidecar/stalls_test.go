@@ -128,7 +128,7 @@ func stalled(t *testing.T, seed uint64) {
 				if j, err := s.Job(ctx, j.ID); err != nil || j.State != job.Active {
 					t.Errorf("seed %d: %s, whose reservation has not ended, was robbed: %v, %v", seed, name, j, err)
 				}
-				time.Sleep(8*slowest + 4*hear) // other duties may wait for the disk before
+				time.Sleep(8*slowest + 4*readTime) // other duties may wait for the disk before
 				if j, err := s.Job(ctx, j.ID); err != nil || j.State == job.Active {
 					t.Errorf("seed %d: %s is dead for long and has its job still: %v, %v", seed, name, j, err)
 				}

@@ -30,7 +30,7 @@ func TestReplaceEndsThousands(t *testing.T) {
 	if _, err := s.Enqueue(t.Context(), replace, refused); job.KindOf(err) != job.Duplicate {
 		t.Errorf("with a neighbour that is refused: %v", err)
 	}
-	if c, err := s.Claims(t.Context(), job.Filter{}); err != nil || c.Total != 1 {
+	if c, err := s.HeldKeys(t.Context(), job.Filter{}); err != nil || c.Total != 1 {
 		t.Errorf("the one key is listed as %+v, %v", c, err)
 	}
 	page, err := s.Jobs(t.Context(), job.Filter{States: []job.State{job.Cancelled}})

@@ -583,8 +583,8 @@ func (x *uniqueMachine) explain(r *rapid.T) {
 		}
 	}
 	var met job.ID
-	if got.Met != nil {
-		met = got.Met.ID
+	if got.Existing != nil {
+		met = got.Existing.ID
 	}
 	if got.Answer != want || met != id || !got.Frees.Equal(frees) || got.Fingerprint != p.fingerprint() {
 		r.Fatalf("explained %s as %+v, met %q; want %q, %q until %s", describeAll(p.envelope()), got, met, want, id, frees)
@@ -726,11 +726,11 @@ func (x *uniqueMachine) compareKeys(r *rapid.T, stored map[job.ID]*job.Job) {
 			claims[s.Fingerprint] = s.ID
 		}
 	}
-	list, err := x.Claims(context.Background(), job.Filter{Limit: 1000})
-	if err != nil || list.Total != int64(len(claims)) || len(list.Claims) != len(claims) {
+	list, err := x.HeldKeys(context.Background(), job.Filter{Limit: 1000})
+	if err != nil || list.Total != int64(len(claims)) || len(list.Keys) != len(claims) {
 		r.Fatalf("the keys %+v are listed, %v; want %v", list, err, claims)
 	}
-	for _, c := range list.Claims {
+	for _, c := range list.Keys {
 		if claims[c.Key] != c.JobID {
 			r.Fatalf("the key %s is listed with %s, want %s", c.Key, c.JobID, claims[c.Key])
 		}

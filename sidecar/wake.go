@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// bell wakes fetchers that wait for a queue. One job wakes one of them: who
+// wakeups wakes fetchers that wait for a queue. One job wakes one of them: who
 // waited longest.
-type bell struct {
+type wakeups struct {
 	mu      sync.Mutex
 	waiting map[string]*list.List // of *waiter, by queue
 }
 
 // waiter is one fetcher. rung has room for one signal, so that ringing never blocks.
 type waiter struct {
-	rung   chan struct{}
+	signal chan struct{}
 	queues []string
 	places []*list.Element // in the lists of its queues; nil while it is not waiting
 }
 
 // arm puts w at the end of its queues' lines. It must be called before the
 // queues are looked at, so that no job can come between the look and the wait.
-func (b *bell) arm(w *waiter) {
+func (b *wakeups) arm(w *waiter) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if w.places != nil {
@@ -42,7 +42,7 @@ func (b *bell) arm(w *waiter) {
 }
 
 // ring wakes up to n fetchers of a queue.
-func (b *bell) ring(queue string, n int) {
+func (b *wakeups) ring(queue string, n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for ; n > 0; n-- {
@@ -52,12 +52,12 @@ func (b *bell) ring(queue string, n int) {
 		}
 		w := l.Front().Value.(*waiter)
 		b.remove(w)
-		w.rung <- struct{}{}
+		w.signal <- struct{}{}
 	}
 }
 
 // remove takes w out of all lines. The caller holds mu.
-func (b *bell) remove(w *waiter) {
+func (b *wakeups) remove(w *waiter) {
 	for i, e := range w.places {
 		q := w.queues[i]
 		l := b.waiting[q]
@@ -69,19 +69,19 @@ func (b *bell) remove(w *waiter) {
 }
 
 // leave takes w out. A signal that it got and did not use goes to the next in line.
-func (b *bell) leave(w *waiter) {
+func (b *wakeups) leave(w *waiter) {
 	b.mu.Lock()
 	b.remove(w)
 	b.mu.Unlock()
 	select {
-	case <-w.rung:
+	case <-w.signal:
 		b.pass(w)
 	default:
 	}
 }
 
 // pass gives a signal that w has taken and cannot use to the next in line.
-func (b *bell) pass(w *waiter) {
+func (b *wakeups) pass(w *waiter) {
 	for _, q := range w.queues {
 		b.ring(q, 1)
 	}
@@ -135,8 +135,8 @@ func (c *clock) plan(i int, t time.Time) {
 	}
 }
 
-// at is the time planned for duty i.
-func (c *clock) at(i int) time.Time {
+// planned is the time planned for duty i.
+func (c *clock) planned(i int) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.next[i]

@@ -39,43 +39,43 @@ func (s *Sidecar) Register(ctx context.Context, w job.WorkerInfo) (job.Registrat
 			return err
 		}
 		fresh = job.WorkerInfo{ID: w.ID, Directive: known.Directive}.Merge(w, now)
-		if err := t.Tell(job.WorkerEvent(job.WorkerStarted, w.ID, now)); err != nil {
+		if err := t.AddEvent(job.WorkerEvent(job.WorkerStarted, w.ID, now)); err != nil {
 			return err
 		}
 		version = s.roster.next()
-		return s.meet(t, job.WorkerInfo{BeatAt: now}, fresh, now)
+		return s.saveWorker(t, job.WorkerInfo{BeatAt: now}, fresh, now)
 	})
 	if err != nil {
 		return job.Registration{}, err
 	}
-	s.met(fresh, version, now)
+	s.workerSaved(fresh, version, now)
 	return job.Registration{Time: now, Heartbeat: pulse, Silence: s.o.Silence, Visibility: s.o.Visibility}, nil
 }
 
-// meet stores what is known of a worker that has spoken, and tells what is new
+// saveWorker stores what is known of a worker that has spoken, and tells what is new
 // about it: that it is there, or there again, and that it takes no more jobs.
-func (s *Sidecar) meet(t *turn, before, w job.WorkerInfo, now time.Time) error {
+func (s *Sidecar) saveWorker(t *turn, before, w job.WorkerInfo, now time.Time) error {
 	if before.BeatAt.IsZero() || before.Stale {
-		if err := t.Tell(job.WorkerEvent(job.WorkerStarted, w.ID, now)); err != nil {
+		if err := t.AddEvent(job.WorkerEvent(job.WorkerStarted, w.ID, now)); err != nil {
 			return err
 		}
 	}
-	if err := s.tellQuiet(t, before, w, now); err != nil {
+	if err := s.addQuietEvent(t, before, w, now); err != nil {
 		return err
 	}
 	return t.PutWorker(w)
 }
 
-// tellQuiet tells that a worker takes no more jobs, if that is new.
-func (s *Sidecar) tellQuiet(t *turn, before, w job.WorkerInfo, now time.Time) error {
+// addQuietEvent tells that a worker takes no more jobs, if that is new.
+func (s *Sidecar) addQuietEvent(t *turn, before, w job.WorkerInfo, now time.Time) error {
 	if w.Wanted() != job.Quiet || before.Wanted() == job.Quiet {
 		return nil
 	}
-	return t.Tell(job.WorkerEvent(job.WorkerQuiet, w.ID, now))
+	return t.AddEvent(job.WorkerEvent(job.WorkerQuiet, w.ID, now))
 }
 
-// met is what follows when meet is on disk; version is that of its transaction.
-func (s *Sidecar) met(w job.WorkerInfo, version uint64, now time.Time) {
+// workerSaved is what follows when meet is on disk; version is that of its transaction.
+func (s *Sidecar) workerSaved(w job.WorkerInfo, version uint64, now time.Time) {
 	s.roster.set(version, w)
 	s.clock.wake(dutyWorkers, now.Add(s.o.Silence))
 }
@@ -118,7 +118,7 @@ func (s *Sidecar) Deregister(ctx context.Context, id string) (released []job.ID,
 			if stopped = done == len(left); !stopped {
 				return nil
 			}
-			if err := t.Tell(job.WorkerEvent(job.WorkerStopped, id, now)); err != nil {
+			if err := t.AddEvent(job.WorkerEvent(job.WorkerStopped, id, now)); err != nil {
 				return err
 			}
 			return t.DeleteWorker(id)

@@ -24,13 +24,13 @@ const (
 // written meanwhile, is the writer's, as the log begins anew when nothing is left
 // in it (measured: +30 % pushes with a policy beside a million keys).
 type checkpointer struct {
-	conn    driver.Conn
-	commits chan struct{} // room for one: there was a commit
-	closing chan struct{}
-	ended   chan struct{}
-	w       *writer
-	log     *slog.Logger
-	told    time.Time // when it was last told that this fails
+	conn     driver.Conn
+	commits  chan struct{} // room for one: there was a commit
+	closing  chan struct{}
+	ended    chan struct{}
+	w        *writer
+	log      *slog.Logger
+	loggedAt time.Time // when it was last told that this fails
 }
 
 func (s *Store) startCheckpointer(ctx context.Context, from *connector, log *slog.Logger) error {
@@ -72,9 +72,9 @@ func (c *checkpointer) run() {
 			continue
 		case <-c.commits:
 		}
-		if err := c.look(); err != nil && c.w.fault() == nil && time.Since(c.told) > time.Minute {
-			c.told = time.Now()
-			c.log.Warn("the write-ahead log could not be moved into the database file, and grows; it is tried again as long as it takes. If the disk is full, free some of it", "error", err)
+		if err := c.look(); err != nil && c.w.fault() == nil && time.Since(c.loggedAt) > time.Minute {
+			c.loggedAt = time.Now()
+			c.log.Warn("the write-ahead log could not be moved into the database file, and keeps growing; the server keeps trying. If the disk is full, free some space", "error", err)
 		}
 		select {
 		case <-c.closing:
@@ -124,12 +124,12 @@ func (c *checkpointer) rescue() {
 		}
 		if moved == pages && (mode == "FULL" || pages == 0) {
 			c.setAside(l)
-			c.log.Info("all that was acknowledged is in the database file, and nothing is needed of its log", "database", p.db.path)
+			c.log.Info("everything that was acknowledged is in the database file; its log is not needed", "database", p.db.path)
 			return
 		}
 		time.Sleep(logPause) // the writer, or a reader, is just leaving
 	}
-	c.log.Error("what the log held could not all be moved into the database, as another program reads it; keep copies of all files", "database", p.db.path)
+	c.log.Error("not everything in the log could be moved into the database, because another program reads it; keep copies of all files", "database", p.db.path)
 }
 
 // setAside gives another name to the file that somebody has put in place of the

@@ -58,7 +58,7 @@ func TestRefusedOpenLeavesTheLocks(t *testing.T) {
 // The lock of the database is on what the file is, and beside SQLite's own.
 func TestDatabaseIsLocked(t *testing.T) {
 	s := opened(t)
-	second := &claim{path: s.path}
+	second := &fileLock{path: s.path}
 	st, err := os.Stat(s.path)
 	if err != nil {
 		t.Fatal(err)

@@ -28,13 +28,13 @@ func TestALockFileThatIsTaken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.stands(); err != nil {
+		if err := c.check(); err != nil {
 			t.Errorf("at the first look: %v", err)
 		}
 		if err := other.Unlock(); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.stands(); err != nil || !ours(c.lock, path+".lock") {
+		if err := c.check(); err != nil || !ours(c.lock, path+".lock") {
 			t.Errorf("when the other has gone: %v, and the file is not made again", err)
 		}
 	}
@@ -49,7 +49,7 @@ func TestALockFileThatIsTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Unlock()
-	first, second := c.stands(), c.stands()
+	first, second := c.check(), c.check()
 	if first != nil || second == nil {
 		t.Errorf("one that stays: %v, then %v", first, second)
 	}

@@ -37,7 +37,7 @@ func create(ctx context.Context, path string) error {
 		_ = removeAll(parts...) // err is why we are here, and the next start removes them too
 		return err
 	}
-	if err := vacant(ctx, path); err != nil {
+	if err := checkUnused(ctx, path); err != nil {
 		_ = removeAll(parts...)
 		return err
 	}
@@ -71,9 +71,9 @@ func unflushable(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported)
 }
 
-// vacant makes sure that no other program works on the file in whose place the
+// checkUnused makes sure that no other program works on the file in whose place the
 // store comes, nor has since it was looked at: its writes would be lost.
-func vacant(ctx context.Context, path string) error {
+func checkUnused(ctx context.Context, path string) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

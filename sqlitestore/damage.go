@@ -90,11 +90,11 @@ func unreadableFile(path string, err error) error {
 func (s *survey) judge(path string, o Options) error {
 	if !o.AcceptDamage {
 		return &DamageError{Acceptable: true, Err: job.Errorf(job.Unavailable,
-			"%s. Nothing was changed. Keep copies of %s, %s-wal and %s-shm; then put a backup in their place, or accept the damage, which copies them aside first and goes on without what is lost", s.told(), path, path, path)}
+			"%s. Nothing was changed. Keep copies of %s, %s-wal and %s-shm; then put a backup in their place, or accept the damage, which copies them aside first and goes on without what is lost", s.message(), path, path, path)}
 	}
 	kept, err := keep(path, time.Now())
 	if err != nil {
-		return damagef("%s, and could not be copied aside, so it is not gone on with; make room beside %s, or copy its files elsewhere and restore a backup: %w", s.told(), path, err)
+		return damagef("%s, and could not be copied aside, so it is not gone on with; make room beside %s, or copy its files elsewhere and restore a backup: %w", s.message(), path, err)
 	}
 	// SQLite makes the index anew. A log of which the file has more than what can be
 	// taken from it would put old pages over new ones.
@@ -105,12 +105,12 @@ func (s *survey) judge(path string, o Options) error {
 	if err := removeAll(gone...); err != nil {
 		return job.Errorf(job.Unavailable, "%v cannot be removed, which is damaged; check the rights of its folder: %w", gone, err)
 	}
-	o.Log.Warn(s.told()+". It was accepted, and the server goes on without", "kept", kept)
+	o.Log.Warn(s.message()+". It was accepted, and the server goes on without", "kept", kept)
 	return nil
 }
 
-// told says what is damaged, where, and how much is lost.
-func (s *survey) told() string {
+// message says what is damaged, where, and how much is lost.
+func (s *survey) message() string {
 	if s.lost == 0 {
 		return fmt.Sprintf("the database %s is damaged: %s", s.path, s.why)
 	}

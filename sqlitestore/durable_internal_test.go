@@ -13,7 +13,7 @@ func TestTheWriterFlushesEachCommit(t *testing.T) {
 	for name, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "fullfsync": "1", "checkpoint_fullfsync": "1"} {
 		var got string
 		err := s.Update(t.Context(), func(job.Tx) error { // so that the writer is not using its connection itself
-			return s.w.cold.QueryRowx("PRAGMA " + name).Scan(&got)
+			return s.w.unprepared.QueryRowx("PRAGMA " + name).Scan(&got)
 		})
 		if err != nil || got != want {
 			t.Errorf("PRAGMA %s of the writer is %s, %v; want %s", name, got, err, want)

@@ -28,7 +28,7 @@ func (r reader) Events(f job.EventFilter) ([]job.Event, error) {
 	}
 	defer rows.Close()
 	var out []job.Event
-	may := sieve(f)
+	may := lineFilter(f)
 	for rows.Next() && len(out) < f.Limit {
 		values, err := rows.SliceScan()
 		if err != nil {
@@ -60,9 +60,9 @@ func (r reader) Events(f job.EventFilter) ([]job.Event, error) {
 	return out, translate("read events", rows.Err())
 }
 
-// sieve reports of lines whether one of them may be wanted, by what must stand in
+// lineFilter reports of lines whether one of them may be wanted, by what must stand in
 // it as [appendEvent] writes it: to look for a text costs a hundredth of decoding.
-func sieve(f job.EventFilter) func(lines string) bool {
+func lineFilter(f job.EventFilter) func(lines string) bool {
 	var types []string
 	for _, t := range f.Types {
 		prefix, open := strings.CutSuffix(t, "*")

@@ -46,11 +46,11 @@ func (w *writer) fault() error {
 // doubt says that the database itself failed: no call of the group may be
 // believed, nor any that comes after it. It may be called from every goroutine,
 // and answers with the first fault.
-func (w *writer) doubt(err error) error { return w.distrust("write", err) }
+func (w *writer) doubt(err error) error { return w.failWith("write", err) }
 
-// distrust is doubt with the words for what was being done when the database failed.
+// failWith is doubt with the words for what was being done when the database failed.
 // It fails so where its files are gone, too, and that is told instead then.
-func (w *writer) distrust(doing string, err error) error {
+func (w *writer) failWith(doing string, err error) error {
 	l, size, any := w.place.lost()
 	if l.cut = l.log == there && size >= 0 && size < w.length.Load(); any || l.cut && extended(err) == sqlite3.SQLITE_IOERR_SHORT_READ {
 		return w.lose(l)
@@ -61,7 +61,7 @@ func (w *writer) distrust(doing string, err error) error {
 
 // lose says that the files of the store are not in their place any more.
 func (w *writer) lose(l loss) error {
-	err := w.place.tell(l)
+	err := w.place.lossError(l)
 	return w.fail(fault{err, l}, err)
 }
 
@@ -85,7 +85,7 @@ func (w *writer) move(conn driver.Conn, mode string) (pages, moved int64, err er
 	}
 	pages, moved, err = checkpoint(conn, mode)
 	if fatal(err) {
-		err = w.distrust("move what "+w.place.log.path+" holds into "+w.place.db.path, err)
+		err = w.failWith("move what "+w.place.log.path+" holds into "+w.place.db.path, err)
 	}
 	return pages, moved, err
 }
@@ -147,7 +147,7 @@ func (w *writer) measure(size int64) {
 	if size < w.length.Load() {
 		pages, _, err := w.move(w.conn, "NOOP")
 		if err != nil {
-			w.log.Debug("the length of the log could not be told", "error", err)
+			w.log.Debug("the length of the log could not be read", "error", err)
 			return
 		}
 		if pages > 0 && size < logHeader+pages*(pageSize+frameHeader) {

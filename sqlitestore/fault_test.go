@@ -351,7 +351,7 @@ func BenchmarkCommit(b *testing.B) {
 	b.Run("whole", func(b *testing.B) {
 		for b.Loop() {
 			if err := s.Update(b.Context(), func(tx job.Tx) error {
-				return tx.Tell(job.WorkerEvent(job.WorkerStarted, "w", storetest.Now))
+				return tx.AddEvent(job.WorkerEvent(job.WorkerStarted, "w", storetest.Now))
 			}); err != nil {
 				b.Fatal(err)
 			}

@@ -72,7 +72,7 @@ func inspect(path string) (none bool, err error) {
 		return false, err
 	}
 	if missing {
-		return true, orphaned(path)
+		return true, checkLostDatabase(path)
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -87,7 +87,7 @@ func header(path string, f io.Reader) (none bool, err error) {
 	head := make([]byte, 100)
 	n, err := io.ReadFull(f, head)
 	if n == 0 && err == io.EOF {
-		return true, orphaned(path)
+		return true, checkLostDatabase(path)
 	}
 	if err != nil || string(head[:16]) != magic {
 		return false, damagef("%s is not a SQLite database; choose another file, this one was not changed. If it was one, keep a copy and restore a backup", path)
@@ -106,9 +106,9 @@ func header(path string, f io.Reader) (none bool, err error) {
 	return false, judge(path, app, v)
 }
 
-// orphaned refuses to make a store beside a log that has lost its database: a new
+// checkLostDatabase refuses to make a store beside a log that has lost its database: a new
 // one would throw it away.
-func orphaned(path string) error {
+func checkLostDatabase(path string) error {
 	const header = 32 // of a log in which nothing was written yet
 	if st, err := os.Stat(path + "-wal"); err == nil && st.Size() > header {
 		return damagef("%s is missing or empty, but its log %s-wal holds %d bytes of it; put the database back, or restore a backup, or move the log away to begin with an empty store", path, path, st.Size())

@@ -54,7 +54,7 @@ func (t *tx) head(queue string, n int) (jobs []*job.Job, whole bool, err error) 
 		if met < ask {
 			if q := t.w.queues[queue]; q != nil && q.Available > int64(met) {
 				if n := t.counted(queue, job.Available); n != int64(met) {
-					t.w.suspect(&rotten{claimIndex, fmt.Sprintf("it holds %d jobs of the queue %q, where %d wait", met, queue, n)})
+					t.w.suspect(&badIndex{claimIndex, fmt.Sprintf("it holds %d jobs of the queue %q, where %d wait", met, queue, n)})
 				}
 			}
 		}
@@ -115,7 +115,7 @@ func (t *tx) NextDue(s job.State) (at time.Time, err error) {
 	}
 	if first == (entry{}) {
 		if n := t.total(s); n > 0 && (s == job.Scheduled || s == job.Retryable || s == job.Active) &&
-			t.w.suspect(&rotten{dueIndex, fmt.Sprintf("it holds no jobs that are %s, and there are %d", s, n)}) {
+			t.w.suspect(&badIndex{dueIndex, fmt.Sprintf("it holds no jobs that are %s, and there are %d", s, n)}) {
 			at = past
 		}
 		return at, nil

@@ -20,19 +20,19 @@ const (
 // gauge is what the writer shows of itself. The writer alone sets it; anybody may
 // read it. It costs a commit four stores.
 type gauge struct {
-	born    time.Time
+	started time.Time
 	turns   atomic.Uint64 // rises with each step
-	at      atomic.Int32  // the step
+	step    atomic.Int32  // the step
 	begun   atomic.Int64  // when the lock was last given, since born
 	flushed atomic.Int64  // when something was last written and flushed, since born
 	full    atomic.Int64  // when there was last no space, since born
 	stir    chan struct{} // room for one: the writer has begun something
 }
 
-func newGauge() *gauge { return &gauge{born: time.Now(), stir: make(chan struct{}, 1)} }
+func newGauge() *gauge { return &gauge{started: time.Now(), stir: make(chan struct{}, 1)} }
 
 // now is never 0.
-func (g *gauge) now() int64 { return int64(time.Since(g.born)) + 1 }
+func (g *gauge) now() int64 { return int64(time.Since(g.started)) + 1 }
 
 // to says that the writer begins a step.
 func (g *gauge) to(s step) {
@@ -42,10 +42,10 @@ func (g *gauge) to(s step) {
 		case g.stir <- struct{}{}:
 		default:
 		}
-	case step(g.at.Load()) == locking && s == working:
+	case step(g.step.Load()) == locking && s == working:
 		g.begun.Store(g.now())
 	}
-	g.at.Store(int32(s))
+	g.step.Store(int32(s))
 	g.turns.Add(1)
 }
 

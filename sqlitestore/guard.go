@@ -78,7 +78,7 @@ func (g *guard) run() {
 		g.look()
 		g.tryWrite()
 		switch {
-		case step(g.s.w.gauge.at.Load()) != resting:
+		case step(g.s.w.gauge.step.Load()) != resting:
 			timer.Reset(guardTick)
 		case g.s.troubles.any():
 			timer.Reset(time.Second)
@@ -125,7 +125,7 @@ func (g *guard) look() {
 // process that was stopped has waited for nothing.
 func (g *guard) lookAtWriter() {
 	w := g.s.w.gauge
-	turns, at := w.turns.Load(), step(w.at.Load())
+	turns, at := w.turns.Load(), step(w.step.Load())
 	passed := min(time.Since(g.ticked), guardTick)
 	g.ticked = time.Now()
 	if turns != g.turns || at == resting || at == working {
@@ -134,7 +134,7 @@ func (g *guard) lookAtWriter() {
 		g.stuck += passed
 	}
 	if g.stuck >= stuckAfter {
-		g.tellStuck(at)
+		g.logStuck(at)
 	}
 	if w.begun.Load() > g.waited {
 		g.s.troubles.end(lockHeld, "the other program has given the lock of the database back, and it is written again")
@@ -144,7 +144,7 @@ func (g *guard) lookAtWriter() {
 	}
 }
 
-func (g *guard) tellStuck(at step) {
+func (g *guard) logStuck(at step) {
 	w := g.s.w.gauge
 	if at == committing {
 		g.late = w.now()

@@ -41,7 +41,7 @@ func proof(t *testing.T, s *Store) int64 {
 func rested(s *Store) {
 	s.guard.mu.Lock()
 	defer s.guard.mu.Unlock()
-	s.w.gauge.born = s.w.gauge.born.Add(-time.Hour)
+	s.w.gauge.started = s.w.gauge.started.Add(-time.Hour)
 	s.guard.looked = time.Time{}
 	if s.guard.probing != nil {
 		s.guard.probing.began = time.Time{}
@@ -167,7 +167,7 @@ func TestAWriterThatWaitsIsTold(t *testing.T) {
 	for at, want := range map[step]string{locking: "holds the lock", committing: "is slow or stuck", working: "", resting: ""} {
 		s, _ := guarded(t)
 		g := s.guard
-		s.w.gauge.at.Store(int32(at))
+		s.w.gauge.step.Store(int32(at))
 		wait := func(ticks int, of time.Duration) {
 			for range ticks {
 				g.mu.Lock()
@@ -187,6 +187,6 @@ func TestAWriterThatWaitsIsTold(t *testing.T) {
 		if degraded := errors.Is(s.Trouble(), job.ErrDegraded); degraded != (at == committing) {
 			t.Errorf("step %d: degraded is %v", at, degraded)
 		}
-		s.w.gauge.at.Store(int32(resting))
+		s.w.gauge.step.Store(int32(resting))
 	}
 }

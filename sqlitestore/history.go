@@ -15,7 +15,7 @@ import (
 // the job, however long the log is. Pruning breaks the chain off at its old end,
 // where it should.
 
-const toldOf = `SELECT told FROM jobs WHERE id = ?`
+const selectLastEvent = `SELECT told FROM jobs WHERE id = ?`
 
 // eventChunk is the row that holds the event with a Seq, if it is still there.
 const eventChunk = `SELECT lines FROM events
@@ -26,7 +26,7 @@ LIMIT 1`
 // History reads the newest events of a job.
 func (r reader) History(id job.ID) ([]job.Event, error) {
 	told, found := int64(0), false
-	if err := r.each(toldOf, func(v *row[any]) { told, found = v.int(), true }, string(id)); err != nil {
+	if err := r.each(selectLastEvent, func(v *row[any]) { told, found = v.int(), true }, string(id)); err != nil {
 		return nil, translate("read history", err)
 	}
 	if !found {
@@ -82,7 +82,7 @@ func (t *tx) History(id job.ID) ([]job.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	told := j.Told
+	told := j.LastEvent
 	var newest []job.Event
 	for told > t.written() && len(newest) < job.HistoryLimit {
 		n := t.noted(told)

@@ -60,13 +60,13 @@ func (s *Store) date(log *slog.Logger) error {
 			return fmt.Errorf("note the opening of the store: %w", werr)
 		}
 		_ = script(s.w.conn, "ROLLBACK") // SQLite has done so by itself
-		log.Warn("the disk is full, so the database cannot note that it was opened; free space and start again", "path", s.path)
+		log.Warn("the disk is full and the database cannot be opened for writing; free some space and start again", "path", s.path)
 	}
 	var marks []struct {
 		Name  string
 		Value int64
 	}
-	if err := s.w.cold.Select(&marks, epochList); err != nil {
+	if err := s.w.unprepared.Select(&marks, epochList); err != nil {
 		return fmt.Errorf("read the epochs: %w", err)
 	}
 	for _, m := range marks {

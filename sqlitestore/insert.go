@@ -57,19 +57,19 @@ var insertTogether = func() string {
 	return head + "VALUES " + strings.Repeat(row+",\n", together-1) + row + "\n" + tail
 }()
 
-// unmet stands for the id in an insert that looks and stores at once: where
+// freeKey stands for the id in an insert that looks and stores at once: where
 // jobs_past knows the unique key there is no id, and OR IGNORE leaves the row
 // out, as it does where jobs_held or the primary key have it. To look first with
 // statements of its own would double the cost of the insert, and so would
 // INSERT ... SELECT, for which SQLite keeps a journal of the statement.
-const unmet = `iif(EXISTS (SELECT 1 FROM jobs WHERE fingerprint = ? AND holds = 0), NULL, ?)`
+const freeKey = `iif(EXISTS (SELECT 1 FROM jobs WHERE fingerprint = ? AND holds = 0), NULL, ?)`
 
 var insertFirst = `INSERT OR IGNORE INTO jobs (` + jobColumns + `)
-VALUES (` + unmet + strings.TrimPrefix(marks(allColumns), "?") + `)`
+VALUES (` + freeKey + strings.TrimPrefix(marks(allColumns), "?") + `)`
 
 // insertFirstPlain is to insertFirst what insertPlain is to insertJob.
 var insertFirstPlain = `INSERT OR IGNORE INTO jobs (` + namesOf(plainColumns, "", "") + freshNames + `, ` + namesOf(uniqueColumns, "", "") + `)
-VALUES (` + unmet + strings.TrimPrefix(marks(plainColumns), "?") + freshValues + `, ` + marks(uniqueColumns) + `)`
+VALUES (` + freeKey + strings.TrimPrefix(marks(plainColumns), "?") + freshValues + `, ` + marks(uniqueColumns) + `)`
 
 // plain reports whether insertPlain, or insertFirstPlain, writes all there is of a job.
 func plain(j *job.Job) bool { return alike(freshColumns, j, fresh) }
@@ -129,9 +129,9 @@ func (t *tx) insertTogether(js []*job.Job) (bool, error) {
 	t.args = t.args[:0]
 	for _, j := range js {
 		t.place(j)
-		if j.Told = 0; j.Untold() > 0 {
-			told += int64(j.Untold())
-			j.Told = told
+		if j.LastEvent = 0; j.PendingEvents() > 0 {
+			told += int64(j.PendingEvents())
+			j.LastEvent = told
 		}
 		t.args = valuesOf(t.args, plainColumns, j)
 	}
@@ -154,7 +154,7 @@ func (t *tx) insertTogether(js []*job.Job) (bool, error) {
 				return false, t.fail("insert jobs", err)
 			}
 		}
-		j.Seq, j.Told = 0, 0
+		j.Seq, j.LastEvent = 0, 0
 	}
 	t.w.seq = seq
 	return false, nil
@@ -174,8 +174,8 @@ func (t *tx) InsertFirst(j *job.Job) (bool, error) {
 func (t *tx) insert(j *job.Job, insert *stmt, cs ...[]job.Column) (bool, error) {
 	seq := j.Seq
 	t.place(j)
-	if j.Told = 0; j.Untold() > 0 {
-		j.Told = t.nextSeq() + int64(j.Untold()) - 1
+	if j.LastEvent = 0; j.PendingEvents() > 0 {
+		j.LastEvent = t.nextSeq() + int64(j.PendingEvents()) - 1
 	}
 	for _, some := range cs {
 		t.args = valuesOf(t.args, some, j)
@@ -186,7 +186,7 @@ func (t *tx) insert(j *job.Job, insert *stmt, cs ...[]job.Column) (bool, error) 
 		return false, t.fail("insert job", err)
 	}
 	if n == 0 {
-		j.Seq, j.Told = seq, 0
+		j.Seq, j.LastEvent = seq, 0
 		return false, nil
 	}
 	return true, t.inserted(j)
@@ -198,11 +198,11 @@ func (t *tx) inserted(j *job.Job) error {
 		return err
 	}
 	t.count(j, 1)
-	if q := t.w.queues[j.Queue]; len(t.call.jobs) < shallow && (j.State != job.Available || q == nil || q.Available < shallow) {
+	if q := t.w.queues[j.Queue]; len(t.call.jobs) < maxRemembered && (j.State != job.Available || q == nil || q.Available < maxRemembered) {
 		t.call.jobs[j.ID] = j.Clone() // it will be asked for soon
 	}
 	return nil
 }
 
-// shallow is how many jobs may wait in a queue for a new one still to be worth remembering.
-const shallow = 1000
+// maxRemembered is how many jobs may wait in a queue for a new one still to be worth remembering.
+const maxRemembered = 1000

@@ -19,7 +19,7 @@ var (
 	claimColumns = written(func(c job.Column) bool { return c.Claims })
 	moveColumns  = written(func(c job.Column) bool { return c.Claims || c.Moves })
 	keyedColumns = written(func(c job.Column) bool { return c.Claims || c.Moves || c.Keys })
-	apartColumns = written(func(c job.Column) bool { return c.Apart })
+	apartColumns = written(func(c job.Column) bool { return c.Rarely })
 	otherColumns = written(func(c job.Column) bool { return c.Moves || c.Keys })
 	bodyColumns  = written(func(c job.Column) bool { return c.Rewritten })
 )
@@ -56,8 +56,8 @@ var (
 	// updateKeyed is updateJob for a job that has, or had, a key.
 	updateKeyed = `UPDATE jobs SET ` + namesOf(keyedColumns, "", " = ?") + was
 
-	// updateApart writes what few jobs ever have, so that the others leave it alone.
-	updateApart = `UPDATE jobs SET ` + namesOf(apartColumns, "", " = ?") + ` WHERE id = ?`
+	// updateRare writes what few jobs ever have, so that the others leave it alone.
+	updateRare = `UPDATE jobs SET ` + namesOf(apartColumns, "", " = ?") + ` WHERE id = ?`
 
 	rewriteJob = `UPDATE jobs SET ` + namesOf(bodyColumns, "", " = ?") + ` WHERE id = ?`
 )
@@ -82,8 +82,8 @@ func valuesOf(args []driver.Value, cs []job.Column, j *job.Job) []driver.Value {
 // keyed reports whether a job has, or had, a key to save.
 func keyed(j *job.Job) bool { return j.Unique != nil || j.Deduplication != nil }
 
-// claimOnly reports whether updateClaim stores all that has changed of a job.
-func claimOnly(was, j *job.Job) bool { return alike(otherColumns, was, j) }
+// onlyFetched reports whether updateClaim stores all that has changed of a job.
+func onlyFetched(was, j *job.Job) bool { return alike(otherColumns, was, j) }
 
 // alike reports whether two jobs have the same in some columns.
 func alike(cs []job.Column, a, b *job.Job) bool {
@@ -176,7 +176,7 @@ func (t *tx) Job(id job.ID) (*job.Job, error) {
 		return err
 	}, string(id))
 	if errors.Is(err, errDamaged) { // no statement has failed
-		t.w.sick(err)
+		t.w.noteDamage(err)
 		return nil, err
 	}
 	if err != nil {
@@ -211,11 +211,11 @@ func (t *tx) UpdateJob(j *job.Job) error {
 	}
 	t.place(j)
 	var err error
-	if j.Told, err = t.note(j, was.Told); err != nil {
+	if j.LastEvent, err = t.note(j, was.LastEvent); err != nil {
 		return err
 	}
 	update, cs := t.w.st.update, moveColumns
-	if claimOnly(was, j) {
+	if onlyFetched(was, j) {
 		update, cs = t.w.st.updateClaim, claimColumns
 	} else if keyed(j) {
 		update, cs = t.w.st.updateKeyed, keyedColumns

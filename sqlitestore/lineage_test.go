@@ -27,7 +27,7 @@ func grow(t *testing.T, path string, jobs int, then func()) (l job.Lineage, seq 
 		if err := s.Update(t.Context(), func(tx job.Tx) error { return tx.InsertJob(j) }); err != nil {
 			t.Fatal(err)
 		}
-		seq = j.Told
+		seq = j.LastEvent
 	}
 	if then != nil {
 		then()

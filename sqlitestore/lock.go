@@ -12,12 +12,12 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// claim keeps every other outrider from a database file, by two locks. That of
+// fileLock keeps every other outrider from a database file, by two locks. That of
 // path.lock is there before the file is, and every version takes it. That of the
 // database itself, where the system has such locks, holds whatever way leads to
 // the file, and whatever became of path.lock. The kernel frees both when the
 // process ends, however it ends.
-type claim struct {
+type fileLock struct {
 	path string // of the database
 	lock *flock.Flock
 	file *os.File // the database; nil until hold
@@ -27,11 +27,11 @@ type claim struct {
 
 // take takes path for this process, if what lies there is a store or none yet. The
 // lock comes first where it may be held: see lookedAt.
-func take(path string, log *slog.Logger) (*claim, error) {
+func take(path string, log *slog.Logger) (*fileLock, error) {
 	if _, err := lookedAt(path); err != nil {
 		return nil, err
 	}
-	c := &claim{path: path, log: log}
+	c := &fileLock{path: path, log: log}
 	if _, err := os.Lstat(path + ".lock"); err == nil {
 		if c.lock, err = takeLock(path); err != nil {
 			return nil, err
@@ -111,7 +111,7 @@ func writtenIn(name string) string {
 // number of this process where a second one finds it. SQLite must not have the
 // file open yet, nor any more when the claim is freed: closing a descriptor of
 // the file takes this process's own locks of SQLite away.
-func (c *claim) hold() error {
+func (c *fileLock) hold() error {
 	f, err := os.OpenFile(c.path, os.O_RDWR, 0)
 	if err != nil {
 		return fmt.Errorf("lock the database: %w", err)
@@ -139,7 +139,7 @@ func (c *claim) hold() error {
 
 // sign writes the number of this process into the lock file. It is for people
 // only; a lock without it holds just as well.
-func (c *claim) sign() {
+func (c *fileLock) sign() {
 	f, err := os.OpenFile(c.path+".lock", os.O_WRONLY|noSurprise, 0)
 	if err != nil {
 		return
@@ -153,12 +153,12 @@ func (c *claim) sign() {
 	}
 }
 
-// stands looks whether path.lock is still what was locked, and makes it anew
+// check looks whether path.lock is still what was locked, and makes it anew
 // where somebody has removed it: a server of an older version, or of a system on
 // which the database cannot be locked, is kept out by nothing else. An error says
 // that another has it by now, and had it at the look before: a server that the lock
 // of the database refuses has it for a moment.
-func (c *claim) stands() error {
+func (c *fileLock) check() error {
 	name := c.path + ".lock"
 	before := c.lost
 	if c.lost = false; ours(c.lock, name) {
@@ -172,18 +172,18 @@ func (c *claim) stands() error {
 		return job.Errorf(job.Unavailable, "the lock file %s was removed or replaced while this server ran, and another has it now: %w", name, err)
 	}
 	if err != nil {
-		c.log.Debug("the lock file is gone and could not be made again", "path", name, "error", err) // it is tried every second
+		c.log.Debug("the lock file is gone and could not be created again", "path", name, "error", err) // it is tried every second
 		return nil
 	}
 	_ = c.lock.Unlock() // it has no name any more
 	c.lock = next
 	c.sign()
-	c.log.Warn("the lock file was removed while the server ran, and has been made again; leave it where it is, it keeps a second server from the database", "path", name)
+	c.log.Warn("the lock file was removed while the server was running, and was created again; leave it in place, it keeps a second server from the database", "path", name)
 	return nil
 }
 
 // free gives the file free. It comes last.
-func (c *claim) free() error {
+func (c *fileLock) free() error {
 	var errs []error
 	if c.file != nil {
 		errs = append(errs, c.file.Close())

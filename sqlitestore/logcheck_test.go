@@ -102,7 +102,7 @@ func TestAMissingTailIsTold(t *testing.T) {
 			t.Fatalf("%d bytes of %d are there; told %q, %d are lost", cut, len(m.disk), got.why, got.lost)
 		}
 		if got := judged(t, database, m.disk[:min(cut, logHeader)], m.encode(m.committed, m.committed)); got.damaged() {
-			t.Fatalf("a log that was moved is missed: %s", got.told())
+			t.Fatalf("a log that was moved is missed: %s", got.message())
 		}
 	})
 }

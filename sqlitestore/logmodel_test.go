@@ -170,7 +170,7 @@ func (m *logModel) crash(look func() survey) {
 	m.cut()
 	got := look()
 	if got.damaged() {
-		m.t.Fatalf("a crash is taken for damage: %s", got.told())
+		m.t.Fatalf("a crash is taken for damage: %s", got.message())
 	}
 	switch {
 	case got.committed == acknowledged:
@@ -202,7 +202,7 @@ func grown(t *rapid.T, look func(*logModel) survey) *logModel {
 			if rapid.Bool().Draw(t, "cut") {
 				m.cut()
 				if got := look(m); got.damaged() {
-					t.Fatalf("a beginning that was cut off is taken for damage: %s", got.told())
+					t.Fatalf("a beginning that was cut off is taken for damage: %s", got.message())
 				}
 				m.renew()
 			}

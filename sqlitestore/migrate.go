@@ -31,7 +31,7 @@ func migrate(conn driver.Conn, path string, log *slog.Logger) error {
 	if err := upgrade(conn, path, v); err != nil {
 		return err
 	}
-	log.Info("the database was brought to the schema of this outrider; an older one cannot use it any more", "path", path, "from", v, "to", version)
+	log.Info("the database was migrated to this version's schema; an older version cannot open it any more", "path", path, "from", v, "to", version)
 	return nil
 }
 

@@ -74,8 +74,8 @@ func (p place) lost() (l loss, length int64, any bool) {
 	return l, length, l != loss{}
 }
 
-// tell is what the operator and the callers read of a loss.
-func (p place) tell(l loss) error {
+// lossError is what the operator and the callers read of a loss.
+func (p place) lossError(l loss) error {
 	const end = "was removed or replaced while it was in use; nothing more is written or acknowledged and the server ends"
 	switch {
 	case l.db == replaced:

@@ -61,7 +61,7 @@ func startCheck(ctx context.Context, path string, t *troubles, failed <-chan str
 
 func (c *check) run(ctx context.Context) {
 	defer close(c.ended)
-	c.troubles.log.Info("the store was not closed in order, so the database is checked while the server works", "path", c.path)
+	c.troubles.log.Info("the store was not closed cleanly; the database is being checked while the server works", "path", c.path)
 	began := time.Now()
 	found, err := c.tables(ctx)
 	switch {
@@ -76,7 +76,7 @@ func (c *check) run(ctx context.Context) {
 		return
 	}
 	c.state.Store(CheckPassed)
-	c.troubles.log.Info("the database was checked, and is whole", "path", c.path, "took", time.Since(began).Round(time.Millisecond))
+	c.troubles.log.Info("the database was checked and is intact", "path", c.path, "took", time.Since(began).Round(time.Millisecond))
 }
 
 // damage says what was found, and what to do.

@@ -82,7 +82,7 @@ func TestACheckThatFindsDamage(t *testing.T) {
 	}
 	moveLog(t, s)
 	// The log begins anew, so that the pages are in the file alone.
-	if err := s.Update(t.Context(), func(tx job.Tx) error { return tx.Tell(job.WorkerEvent(job.WorkerStarted, "w", time.Now())) }); err != nil {
+	if err := s.Update(t.Context(), func(tx job.Tx) error { return tx.AddEvent(job.WorkerEvent(job.WorkerStarted, "w", time.Now())) }); err != nil {
 		t.Fatal(err)
 	}
 	var root int

@@ -31,17 +31,17 @@ func unreadable(format string, args ...any) error {
 	return job.Errorf(job.Unavailable, "%s cannot be read: %w, and whoever runs this server is told what to do", fmt.Sprintf(format, args...), errDamaged)
 }
 
-// rotten is the finding that an index disagrees with its table.
-type rotten struct{ index, what string }
+// badIndex is the finding that an index disagrees with its table.
+type badIndex struct{ index, what string }
 
 // Error says to the caller that what it asked for is not known now.
-func (r *rotten) Error() string {
+func (r *badIndex) Error() string {
 	return "an index of the database is damaged and is built anew; ask again in a moment"
 }
 
 // rottenEntry is the finding that an index names a job which it should not.
-func rottenEntry(index string, id job.ID) *rotten {
-	return &rotten{index, fmt.Sprintf("it names the job %q, which is not there or is another", id)}
+func rottenEntry(index string, id job.ID) *badIndex {
+	return &badIndex{index, fmt.Sprintf("it names the job %q, which is not there or is another", id)}
 }
 
 // jobIndexes are the indexes of jobs, as schema.sql names them.
@@ -62,16 +62,16 @@ const (
 // so it is safe for concurrent use.
 type suspects struct {
 	mu     sync.Mutex
-	found  []*rotten
+	found  []*badIndex
 	mended map[string]bool // built anew by this process: a second time there is another reason
 	later  time.Time       // there was no room to build one anew; until then it is not tried again
 }
 
 // suspect notes that an index is rotten. It is built anew behind the transaction
 // that is running; news reports whether that was not known.
-func (w *writer) suspect(r *rotten) (news bool) {
+func (w *writer) suspect(r *badIndex) (news bool) {
 	w.suspects.mu.Lock()
-	known := slices.ContainsFunc(w.suspects.found, func(f *rotten) bool { return f.index == r.index })
+	known := slices.ContainsFunc(w.suspects.found, func(f *badIndex) bool { return f.index == r.index })
 	if !known {
 		w.suspects.found = append(w.suspects.found, r)
 	}
@@ -80,11 +80,11 @@ func (w *writer) suspect(r *rotten) (news bool) {
 	return !known
 }
 
-// tears reports whether a statement has failed for an index that can be built anew.
+// showsBadIndex reports whether a statement has failed for an index that can be built anew.
 // What an UPDATE or DELETE does not find in one is rot for certain. A key that is
 // refused as taken may be, as whoever stores one has looked for it before: that is
 // believed the second time.
-func (w *writer) tears(cause error) bool {
+func (w *writer) showsBadIndex(cause error) bool {
 	switch extended(cause) {
 	case sqlite3.SQLITE_CORRUPT_INDEX:
 		maybe := w.unmended(jobIndexes...)
@@ -92,13 +92,13 @@ func (w *writer) tears(cause error) bool {
 			maybe = jobIndexes
 		}
 		for _, index := range maybe {
-			w.suspect(&rotten{index, "the entry of a job that changes is not in one of the indexes"})
+			w.suspect(&badIndex{index, "the entry of a job that changes is not in one of the indexes"})
 		}
 		return true
 	case sqlite3.SQLITE_CONSTRAINT_UNIQUE:
 		maybe := w.unmended(heldIndex, customIndex)
 		for _, index := range maybe {
-			w.suspect(&rotten{index, "a key is refused as taken that no job was found to have"})
+			w.suspect(&badIndex{index, "a key is refused as taken that no job was found to have"})
 		}
 		return len(maybe) > 0
 	}
@@ -117,9 +117,9 @@ func (w *writer) unmended(indexes ...string) (names []string) {
 	return names
 }
 
-// sick tells of an error that shows damage, and leaves others alone.
-func (w *writer) sick(err error) {
-	var r *rotten
+// noteDamage tells of an error that shows damage, and leaves others alone.
+func (w *writer) noteDamage(err error) {
+	var r *badIndex
 	switch {
 	case err == nil:
 	case errors.As(err, &r):
@@ -133,8 +133,8 @@ func (w *writer) sick(err error) {
 // found tells of the damage that a reader has met, and has the writer build anew
 // what it can: an idle one is given a call that does nothing.
 func (s *Store) found(err error) {
-	var r *rotten
-	if s.w.sick(err); !errors.As(err, &r) {
+	var r *badIndex
+	if s.w.noteDamage(err); !errors.As(err, &r) {
 		return
 	}
 	s.mu.RLock()
@@ -148,8 +148,8 @@ func (s *Store) found(err error) {
 	}
 }
 
-// unwell reports whether there are indexes to build anew, and whether that must wait.
-func (w *writer) unwell(now time.Time) (wait, found bool) {
+// rebuildDue reports whether there are indexes to build anew, and whether that must wait.
+func (w *writer) rebuildDue(now time.Time) (wait, found bool) {
 	w.suspects.mu.Lock()
 	defer w.suspects.mu.Unlock()
 	return now.Before(w.suspects.later), len(w.suspects.found) > 0
@@ -163,7 +163,7 @@ func (w *writer) mend() error {
 	if err := w.fault(); err != nil {
 		return err
 	}
-	if wait, found := w.unwell(time.Now()); !found {
+	if wait, found := w.rebuildDue(time.Now()); !found {
 		return nil
 	} else if wait {
 		return errNoRoom
@@ -185,7 +185,7 @@ func (w *writer) mend() error {
 	defer w.suspects.mu.Unlock()
 	if c := code(err); c == sqlite3.SQLITE_FULL || c == sqlite3.SQLITE_BUSY {
 		w.suspects.later = time.Now().Add(time.Minute)
-		w.log.Error("a damaged index cannot be built anew now, which is tried again in a minute", "error", translate("build an index anew", err))
+		w.log.Error("a damaged index cannot be rebuilt now; trying again in a minute", "error", translate("rebuild an index", err))
 		return errNoRoom
 	}
 	if err != nil {
@@ -199,7 +199,7 @@ func (w *writer) mend() error {
 		}
 		w.suspects.mended[r.index] = true
 	}
-	w.suspects.found = slices.DeleteFunc(w.suspects.found, func(f *rotten) bool { return slices.Contains(names, f.index) })
+	w.suspects.found = slices.DeleteFunc(w.suspects.found, func(f *badIndex) bool { return slices.Contains(names, f.index) })
 	if len(w.suspects.found) == 0 {
 		w.troubles.end(rottenIndex, fmt.Sprintf("what was damaged of %s was built anew in %s, and nothing of it is missing: %s; look at the disk, it has turned a bit", w.place.db.path, time.Since(began).Round(time.Millisecond), strings.Join(names, ", ")))
 	}
@@ -211,7 +211,7 @@ var errNoRoom = job.Errorf(job.Unavailable, "an index of the database is damaged
 
 // rebuild is the transaction of mend. Each index is named: REINDEX of the table
 // would build the table anew as well.
-func (w *writer) rebuild(found []*rotten) (err error) {
+func (w *writer) rebuild(found []*badIndex) (err error) {
 	if _, err := w.st.begin.exec(); err != nil {
 		return err
 	}
@@ -225,7 +225,7 @@ func (w *writer) rebuild(found []*rotten) (err error) {
 			return err
 		}
 	}
-	if slices.ContainsFunc(found, func(r *rotten) bool { return r.index == claimIndex || r.index == dueIndex }) { // which the counters may have shown
+	if slices.ContainsFunc(found, func(r *badIndex) bool { return r.index == claimIndex || r.index == dueIndex }) { // which the counters may have shown
 		if err := w.recount(); err != nil {
 			return err
 		}
@@ -245,7 +245,7 @@ func (w *writer) recount() error {
 		}
 		q.Dead = 0
 	}
-	rows, err := w.cold.Queryx(countJobs)
+	rows, err := w.unprepared.Queryx(countJobs)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ type Options struct {
 // promise. It is safe for concurrent use.
 type Store struct {
 	path    string
-	claim   *claim
+	lock    *fileLock
 	w       *writer
 	readers *sqlx.DB
 	sentry  driver.Conn // closes last when anything is wrong
@@ -67,7 +67,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{path: path, claim: claim, troubles: troubles{log: o.Log}, failed: make(chan struct{})}
+	s := &Store{path: path, lock: claim, troubles: troubles{log: o.Log}, failed: make(chan struct{})}
 	if err := s.start(ctx, o); err != nil {
 		if s.w != nil {
 			s.w.broken.CompareAndSwap(nil, &fault{err: err}) // so that nothing is moved on the way out
@@ -84,7 +84,7 @@ func (s *Store) start(ctx context.Context, o Options) error {
 	if err := create(ctx, s.path); err != nil {
 		return err
 	}
-	if err := s.claim.hold(); err != nil {
+	if err := s.lock.hold(); err != nil {
 		return err
 	}
 	found, err := examine(s.path, o)
@@ -132,12 +132,12 @@ func (s *Store) openWriter(ctx context.Context, rw *connector, o Options) error 
 	}
 	s.w = &writer{
 		calls: make(chan *call, backlog), ended: make(chan struct{}), log: o.Log,
-		troubles: &s.troubles, failed: s.failed, gauge: newGauge(), claim: s.claim,
-		conn: conn, cold: sqlx.NewDb(sql.OpenDB(only{conn, rw}), "sqlite"),
+		troubles: &s.troubles, failed: s.failed, gauge: newGauge(), lock: s.lock,
+		conn: conn, unprepared: sqlx.NewDb(sql.OpenDB(only{conn, rw}), "sqlite"),
 	}
-	s.w.tx = &tx{w: s.w, reader: reader{q: s.w.cold}, call: changes{jobs: map[job.ID]*job.Job{}}}
-	s.w.cold.SetMaxOpenConns(1)
-	return s.w.cold.PingContext(ctx) // from here on the connection is closed with cold
+	s.w.tx = &tx{w: s.w, reader: reader{q: s.w.unprepared}, call: changes{jobs: map[job.ID]*job.Job{}}}
+	s.w.unprepared.SetMaxOpenConns(1)
+	return s.w.unprepared.PingContext(ctx) // from here on the connection is closed with cold
 }
 
 // guardFiles takes hold of the files, so that their loss is noticed, and makes the
@@ -250,7 +250,7 @@ func (s *Store) release() error {
 	if s.w != nil {
 		keep(s.part())
 	}
-	keep(s.claim.free()) // after the last connection to the file
+	keep(s.lock.free()) // after the last connection to the file
 	return first
 }
 
@@ -266,11 +266,11 @@ func (s *Store) part() (err error) {
 		}
 	}
 	s.w.closeStatements()
-	conns := []io.Closer{s.w.cold}
+	conns := []io.Closer{s.w.unprepared}
 	if s.sentry != nil && whole {
-		conns = []io.Closer{s.sentry, s.w.cold}
+		conns = []io.Closer{s.sentry, s.w.unprepared}
 	} else if s.sentry != nil {
-		conns = []io.Closer{s.w.cold, s.sentry}
+		conns = []io.Closer{s.w.unprepared, s.sentry}
 	}
 	for _, c := range conns {
 		if cerr := c.Close(); err == nil {

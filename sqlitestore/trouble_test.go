@@ -89,7 +89,7 @@ func TestFullInTheMiddleOfALargeCall(t *testing.T) {
 		},
 		"a call that does not listen": func(tx job.Tx, _ []job.ID) error {
 			for i := range many {
-				_ = tx.Tell(job.WorkerEvent(job.WorkerStarted, fmt.Sprint("w", i), storetest.Now))
+				_ = tx.AddEvent(job.WorkerEvent(job.WorkerStarted, fmt.Sprint("w", i), storetest.Now))
 				_ = tx.PutWorker(job.WorkerInfo{ID: fmt.Sprint("w", i)})
 			}
 			return nil
@@ -132,7 +132,7 @@ func TestFullInTheMiddleOfALargeCall(t *testing.T) {
 				}
 				storetest.Audit(t, s)
 				if err := s.Update(t.Context(), func(tx job.Tx) error {
-					return tx.Tell(job.WorkerEvent(job.WorkerStarted, "w", storetest.Now))
+					return tx.AddEvent(job.WorkerEvent(job.WorkerStarted, "w", storetest.Now))
 				}); err != nil {
 					t.Fatalf("after %d pages: %v", room, err)
 				}

@@ -70,9 +70,9 @@ func rowOf(events []note) int {
 	return len(events)
 }
 
-// tell notes an event. A call with very many does not leave all of them for the
+// addNote notes an event. A call with very many does not leave all of them for the
 // moment of its commit, unless others of its group come before them.
-func (t *tx) tell(n note) error {
+func (t *tx) addNote(n note) error {
 	t.call.events = append(t.call.events, n)
 	if len(t.call.events) < rowOfEvents || len(t.group.events) > 0 {
 		return nil
@@ -91,7 +91,7 @@ func (t *tx) tell(n note) error {
 func (t *tx) note(j *job.Job, last int64) (int64, error) {
 	for _, e := range j.TakeEvents() {
 		e.Seq = t.nextSeq()
-		if err := t.tell(note{e, last}); err != nil {
+		if err := t.addNote(note{e, last}); err != nil {
 			return last, err
 		}
 		last = e.Seq
@@ -99,10 +99,10 @@ func (t *tx) note(j *job.Job, last int64) (int64, error) {
 	return last, nil
 }
 
-// Tell stores an event that is no job's.
-func (t *tx) Tell(e job.Event) error {
+// AddEvent stores an event that is no job's.
+func (t *tx) AddEvent(e job.Event) error {
 	e.Seq = t.nextSeq()
-	return t.tell(note{Event: e})
+	return t.addNote(note{Event: e})
 }
 
 // count is a change of one queue's counters.
@@ -183,7 +183,7 @@ func (t *tx) doCold(query string, args ...any) (sql.Result, error) {
 	if t.failed != nil {
 		return nil, t.failed
 	}
-	return t.w.cold.Exec(query, args...)
+	return t.w.unprepared.Exec(query, args...)
 }
 
 const putMark = `INSERT INTO marks (name, value) VALUES (?, ?)

@@ -37,26 +37,26 @@ type call struct {
 }
 
 type writer struct {
-	calls chan *call
-	ended chan struct{} // closed when the goroutine has gone
-	conn  driver.Conn
-	cold  *sqlx.DB // the same connection, for statements that are not worth preparing
-	st    statements
-	log   *slog.Logger
+	calls      chan *call
+	ended      chan struct{} // closed when the goroutine has gone
+	conn       driver.Conn
+	unprepared *sqlx.DB // the same connection, for statements that are not worth preparing
+	st         statements
+	log        *slog.Logger
 
-	queues  map[string]*queueRow // as committed, plus the group that is running
-	seq     int64                // last place given in a queue
-	events  int64                // last Seq given to an event
-	waiting int64                // jobs with an After, as committed
-	cache   cache
-	tx      *tx          // used again for every group
-	claim   *claim       // on the database
-	stood   time.Time    // when the claim was last looked at
-	place   place        // the files as they were opened
-	length  atomic.Int64 // of the log after the last commit, in bytes
-	spoilt  bool         // the pass that is running must be undone, and made again with care
-	torn    bool         // the pass that is running has met a rotten index: undo it, build that anew, and make it again
-	undone  error        // why SQLite has rolled the running transaction back by itself
+	queues   map[string]*queueRow // as committed, plus the group that is running
+	seq      int64                // last place given in a queue
+	events   int64                // last Seq given to an event
+	waiting  int64                // jobs with an After, as committed
+	cache    cache
+	tx       *tx          // used again for every group
+	lock     *fileLock    // on the database
+	stood    time.Time    // when the claim was last looked at
+	place    place        // the files as they were opened
+	length   atomic.Int64 // of the log after the last commit, in bytes
+	mustRedo bool         // the pass that is running must be undone, and made again with care
+	torn     bool         // the pass that is running has met a rotten index: undo it, build that anew, and make it again
+	undone   error        // why SQLite has rolled the running transaction back by itself
 
 	finish atomic.Bool           // the log is nearly in the file: move the rest, so that it begins anew
 	broken atomic.Pointer[fault] // why nothing can be written any more
@@ -113,8 +113,8 @@ func (w *writer) commit(calls []*call) (n int, err error) {
 			if err := w.mend(); err != nil {
 				return len(calls), err
 			}
-		case w.spoilt:
-			w.spoilt, careful = false, true
+		case w.mustRedo:
+			w.mustRedo, careful = false, true
 		default:
 			return n, err
 		}
@@ -127,7 +127,7 @@ func (w *writer) commit(calls []*call) (n int, err error) {
 // undone, and the next is made with care. One that fails before it has written
 // spoils nothing.
 func (w *writer) pass(calls []*call, careful bool) (n int, err error) {
-	if w.claimed(); w.fault() != nil {
+	if w.checkLock(); w.fault() != nil {
 		return len(calls), w.fault()
 	}
 	defer w.gauge.to(resting)
@@ -146,17 +146,17 @@ func (w *writer) pass(calls []*call, careful bool) (n int, err error) {
 		}
 		n++
 		c.err = w.try(tx, c, careful)
-		if w.fault() != nil || w.undone != nil || w.spoilt || w.torn {
+		if w.fault() != nil || w.undone != nil || w.mustRedo || w.torn {
 			break
 		}
 	}
 	if err = w.before(); errors.Is(err, errShrunk) && !careful && w.undone == nil {
-		w.spoilt = true
+		w.mustRedo = true
 	}
-	if w.spoilt || w.torn {
+	if w.mustRedo || w.torn {
 		w.cache.reset() // it may hold what is undone now
 		if _, err := w.st.rollback.exec(); err != nil {
-			w.spoilt, w.torn = false, false
+			w.mustRedo, w.torn = false, false
 			return n, w.doubt(err)
 		}
 		_ = w.after() // the next pass finds what is wrong
@@ -189,7 +189,7 @@ func (w *writer) pass(calls []*call, careful bool) (n int, err error) {
 // frames may be in the log all the same, and be found there by the next start.
 func (w *writer) uncommitted(err error) error {
 	if fatal(err) {
-		_ = w.distrust("flush a commit into "+w.place.log.path, err)
+		_ = w.failWith("flush a commit into "+w.place.log.path, err)
 		return unsure(w.abandon(err))
 	}
 	return w.abandon(err)
@@ -218,14 +218,14 @@ func (w *writer) shrink(gone int) {
 	}
 }
 
-// claimed looks, once a second, whether no other server can have come in.
-func (w *writer) claimed() {
+// checkLock looks, once a second, whether no other server can have come in.
+func (w *writer) checkLock() {
 	now := time.Now()
 	if now.Sub(w.stood) < time.Second {
 		return
 	}
 	w.stood = now
-	if err := w.claim.stands(); err != nil {
+	if err := w.lock.check(); err != nil {
 		_ = w.doubt(err)
 	}
 }
@@ -273,19 +273,19 @@ func (w *writer) try(tx *tx, c *call, careful bool) error {
 	}
 	cause := tx.failed
 	tx.drop()
-	if w.torn = w.tears(cause); w.torn {
+	if w.torn = w.showsBadIndex(cause); w.torn {
 		return nil // it runs again
 	}
 	if fatal(cause) || fatal(err) {
 		return w.doubt(err)
 	}
-	w.sick(err)
+	w.noteDamage(err)
 	if rolledBack(cause) {
 		w.undone = cause
 		return translate("update", cause)
 	}
 	if !careful {
-		w.spoilt = tx.wrote || cause != nil
+		w.mustRedo = tx.wrote || cause != nil
 		return translate("update", err)
 	}
 	if _, rerr := w.st.rollbackTo.exec(); rerr != nil {
@@ -330,7 +330,7 @@ func (w *writer) prepare() error {
 		{&w.st.savepoint, "SAVEPOINT one"}, {&w.st.release, "RELEASE one"}, {&w.st.rollbackTo, "ROLLBACK TO one"},
 		{&w.st.insert, insertJob}, {&w.st.insertPlain, insertPlain}, {&w.st.insertFirst, insertFirst}, {&w.st.insertFirstPlain, insertFirstPlain},
 		{&w.st.insertTogether, insertTogether}, {&w.st.removeSeq, deleteSeq},
-		{&w.st.update, updateJob}, {&w.st.updateClaim, updateClaim}, {&w.st.updateKeyed, updateKeyed}, {&w.st.rewrite, rewriteJob}, {&w.st.apart, updateApart},
+		{&w.st.update, updateJob}, {&w.st.updateClaim, updateClaim}, {&w.st.updateKeyed, updateKeyed}, {&w.st.rewrite, rewriteJob}, {&w.st.apart, updateRare},
 		{&w.st.remove, deleteJob}, {&w.st.byID, readJob},
 		{&w.st.heldKey, heldKey}, {&w.st.pastKey, pastKey}, {&w.st.dedupKey, dedupKey}, {&w.st.customID, customID},
 		{&w.st.available, availableIDs}, {&w.st.due, dueIDs}, {&w.st.nextDue, nextDue}, {&w.st.waiting, waitingIDs},
@@ -350,14 +350,14 @@ func (w *writer) prepare() error {
 func (w *writer) load() error {
 	w.cache.reset()
 	w.queues = map[string]*queueRow{}
-	rows, err := reader{q: w.cold}.queues(allQueues)
+	rows, err := reader{q: w.unprepared}.queues(allQueues)
 	if err != nil {
 		return fmt.Errorf("read the queues: %w", err)
 	}
 	for _, q := range rows {
 		w.queues[q.Name] = q
 	}
-	if err := w.cold.Get(&w.waiting, "SELECT count(*) FROM jobs WHERE after_id IS NOT NULL"); err != nil {
+	if err := w.unprepared.Get(&w.waiting, "SELECT count(*) FROM jobs WHERE after_id IS NOT NULL"); err != nil {
 		return fmt.Errorf("count the jobs that wait for another: %w", err)
 	}
 	w.seq, w.events = 0, 0
@@ -365,7 +365,7 @@ func (w *writer) load() error {
 		Name  string
 		Value int64
 	}
-	if err := w.cold.Select(&marks, "SELECT name, value FROM marks WHERE name IN ('seq', 'events')"); err != nil {
+	if err := w.unprepared.Select(&marks, "SELECT name, value FROM marks WHERE name IN ('seq', 'events')"); err != nil {
 		return fmt.Errorf("read the marks: %w", err)
 	}
 	for _, m := range marks {

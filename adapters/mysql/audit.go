@@ -160,5 +160,5 @@ func refused(err error, verb, table string) string {
 	if !noRight.MatchString(err.Error()) {
 		return ""
 	}
-	return fmt.Sprintf("the user of the relay lacks the right %s on %s; run as an administrator: GRANT %[1]s ON %[2]s TO that user", verb, table)
+	return fmt.Sprintf("the relay's user lacks the right %s on %s; as an administrator, run: GRANT %[1]s ON %[2]s TO that user", verb, table)
 }

@@ -77,7 +77,7 @@ func (l *Listener) Run(ctx context.Context) error {
 		}
 		if !l.lost {
 			l.lost = true
-			l.o.Log.Warn("outbox: listen lost, polling every "+l.o.Poll.String(), "outbox", l.o.Name, "error", l.o.Scrub(err))
+			l.o.Log.Warn("outbox: LISTEN connection lost, polling every "+l.o.Poll.String(), "outbox", l.o.Name, "error", l.o.Scrub(err))
 		}
 		timer := time.NewTimer(wait/2 + time.Duration(mathrand.Int64N(int64(wait/2))))
 		select {
@@ -153,7 +153,7 @@ func (l *Listener) test(ctx context.Context, conn *pgx.Conn) error {
 	for {
 		n, err := conn.WaitForNotification(ctx)
 		if err != nil {
-			return fmt.Errorf("a NOTIFY to itself does not come back; LISTEN needs a connection of its own, not a pooler's of transactions: %w", err)
+			return fmt.Errorf("its own NOTIFY does not come back; LISTEN needs a direct connection, not one from a transaction pooler: %w", err)
 		}
 		if n.Payload == word {
 			return nil

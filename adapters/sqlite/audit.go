@@ -72,5 +72,5 @@ func refused(err error, _, _ string) string {
 	if !errors.As(err, &coded) || coded.Code()&0xff != readOnly {
 		return ""
 	}
-	return "the file may not be written to by this user; the relay must mark rows in it"
+	return "this user may not write to the file; the relay must mark rows in it"
 }

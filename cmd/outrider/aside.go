@@ -26,15 +26,15 @@ func (a *app) aside(cfg config) *slog.Logger {
 	// there are any, are ended by it as before.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	errs := logsink.New(a.stderr, logsink.Options{Note: cfg.missing})
-	log := slog.New(byGravity{cfg.logger(errs).Handler(), cfg.logger(errs.Grave()).Handler()})
+	log := slog.New(byGravity{cfg.logger(errs).Handler(), cfg.logger(errs.Important()).Handler()})
 	out := a.stdout
 	if o, ok := out.(*output); ok {
 		out = o.w // a server that cannot print works: its exit code says nothing of it
 	}
 	outs := logsink.New(out, logsink.Options{Limit: printed, Failed: func(err error) {
-		log.Warn("what is printed cannot be written; the server works", "err", err)
+		log.Warn("output cannot be written; the server keeps running", "err", err)
 	}})
-	a.stdout, a.stderr = outs, errs.Grave()
+	a.stdout, a.stderr = outs, errs.Important()
 	a.settle = func() {
 		over := time.Now().Add(lastWords)
 		outs.Close(lastWords) // first, as it may have something to tell
@@ -49,9 +49,9 @@ func (c config) missing(n int, err error) []byte {
 	var b bytes.Buffer
 	c.logLevel = slog.LevelWarn
 	if log := c.logger(&b); err == nil {
-		log.Warn("lines of the log were dropped, as nobody read it", "lines", n)
+		log.Warn("log lines were dropped because nobody read the log", "lines", n)
 	} else {
-		log.Warn("lines of the log were dropped, as they could not be written", "lines", n, "err", err)
+		log.Warn("log lines were dropped because they could not be written", "lines", n, "err", err)
 	}
 	return b.Bytes()
 }

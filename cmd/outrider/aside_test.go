@@ -48,7 +48,7 @@ error: four
 // TestMissingLinesAreToldAtAnyLevel: in the form of the log, with the reason.
 func TestMissingLinesAreToldAtAnyLevel(t *testing.T) {
 	text := string(config{logLevel: slog.LevelError, logFormat: "text"}.missing(3, nil))
-	if !strings.Contains(text, `level=WARN msg="lines of the log were dropped, as nobody read it" lines=3`) || strings.Count(text, "\n") != 1 {
+	if !strings.Contains(text, `level=WARN msg="log lines were dropped because nobody read the log" lines=3`) || strings.Count(text, "\n") != 1 {
 		t.Errorf("got %q", text)
 	}
 	var v struct {
@@ -56,7 +56,7 @@ func TestMissingLinesAreToldAtAnyLevel(t *testing.T) {
 		Lines    int
 	}
 	raw := config{logLevel: slog.LevelError, logFormat: "json"}.missing(7, errors.New("no space left on device"))
-	if err := json.Unmarshal(raw, &v); err != nil || v.Lines != 7 || v.Err != "no space left on device" || v.Msg != "lines of the log were dropped, as they could not be written" {
+	if err := json.Unmarshal(raw, &v); err != nil || v.Lines != 7 || v.Err != "no space left on device" || v.Msg != "log lines were dropped because they could not be written" {
 		t.Errorf("got %s (%v)", raw, err)
 	}
 }

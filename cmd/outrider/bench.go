@@ -36,7 +36,7 @@ func (a *app) benchCommand() *cobra.Command {
 		Use:   "bench",
 		Short: "Measure jobs a second, latencies and memory on this machine",
 		Long: "Measures a server that it starts for itself on an empty database, or with --url one that runs.\n" +
-			"Jobs sent to a server of yours stay in its queues named bench-…: do not aim at one that matters.\n\n" +
+			"Jobs sent to a server of yours stay in its queues named bench-…: do not use one that matters.\n\n" +
 			"Workloads:\n" + workloadHelp(),
 		Args: noArgs,
 	}
@@ -44,12 +44,12 @@ func (a *app) benchCommand() *cobra.Command {
 	f.StringVar(&cfg.URL, "url", "", "server to measure; without it a private one is started")
 	f.IntVar(&cfg.Concurrency, "concurrency", 64, "connections, each with one request at a time")
 	f.DurationVar(&cfg.Duration, "duration", 3*time.Second, "how long each workload runs")
-	f.IntVarP(&cfg.Jobs, "jobs", "n", 0, "end each workload after so many jobs instead")
-	f.StringSliceVar(&cfg.Workloads, "workload", nil, "workloads to run, parted by commas (default all)")
-	f.IntVar(&cfg.Payload, "payload", 300, "bytes of one job's JSON, about")
+	f.IntVarP(&cfg.Jobs, "jobs", "n", 0, "end each workload after this many jobs instead")
+	f.StringSliceVar(&cfg.Workloads, "workload", nil, "workloads to run, separated by commas (default all)")
+	f.IntVar(&cfg.Payload, "payload", 300, "approximate size of one job's JSON in bytes")
 	f.BoolVar(&cfg.Baseline, "baseline", false, "also measure PUSH against a server that decodes and encodes the same and stores nothing")
 	f.StringVarP(&cfg.output, "output", "o", "table", "table or json")
-	f.StringVar(&cfg.Outbox, "outbox", "", "database for the workload outbox, instead of a SQLite file; its tables ojs_bench… come and go")
+	f.StringVar(&cfg.Outbox, "outbox", "", "database for the workload outbox, instead of a SQLite file; tables ojs_bench… are created and dropped")
 	f.StringVar(&cfg.Dir, "dir", os.TempDir(), "where the private server keeps its files; its disk is part of what is measured")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := cfg.check(); err != nil {

@@ -22,7 +22,7 @@ import (
 
 func setDB(c *config, v string) error {
 	if c.db = v; strings.Contains(v, "://") {
-		return fmt.Errorf("must be a file on this machine; a database of yours goes to --outbox")
+		return fmt.Errorf("must be a file on this machine; use --outbox for your app's database")
 	}
 	return nil
 }
@@ -214,11 +214,11 @@ func setPokeSocket(c *config, v string) error {
 // coherent refuses settings that are right one by one and wrong together.
 func (c config) coherent() error {
 	if c.relay.keep > 0 && c.relay.release == outbox.OnComplete {
-		return usage("--outbox-keep has no meaning beside --outbox-release on_complete, where a row stays until its job has ended and goes then; leave out --outbox-keep, or choose --outbox-release on_relay")
+		return usage("--outbox-keep does not work with --outbox-release on_complete, which keeps a row until its job has ended; leave out --outbox-keep, or use --outbox-release on_relay")
 	}
 	for i, d := range c.outboxes {
 		if n := slices.IndexFunc(c.outboxes[:i], d.Same); n >= 0 {
-			return usage("the outbox %s is named twice, the first time as %s; two relays of one server in one outbox take each other's rows, so leave one out", d, c.outboxes[n])
+			return usage("the outbox %s is given twice, first as %s; two relays of one server on one outbox would take each other's rows, so leave one out", d, c.outboxes[n])
 		}
 	}
 	return nil

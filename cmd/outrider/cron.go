@@ -17,7 +17,7 @@ import (
 func (a *app) cronCommand() *cobra.Command {
 	cmd := group(&cobra.Command{
 		Use:   "cron",
-		Short: "Look after the schedules of a server, and see when an expression fires",
+		Short: "Manage the schedules of a server, and see when an expression fires",
 	})
 	cmd.AddCommand(a.cronPreviewCommand(), a.cronListCommand(), a.cronGetCommand(), a.cronApplyCommand(), a.cronDiffCommand(),
 		a.cronTriggerCommand(), a.cronPauseCommand(), a.cronResumeCommand(), a.cronRemoveCommand(), a.cronHistoryCommand())
@@ -31,16 +31,16 @@ func (a *app) cronPreviewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "preview EXPR",
 		Short: "Print the next runs of an expression, and those that a clock change skips or repeats",
-		Long: "Prints the next runs of a cron expression: the time on the wall, the same in UTC, and how far off it is.\n" +
+		Long: "Prints the next runs of a cron expression: local time, UTC, and how far off it is.\n" +
 			"A run whose time does not exist on its day is marked as skipped, and counts as one of the -n. Where a time\n" +
-			"comes twice, an expression with fixed hours runs the first time only. Nothing is asked of a server.",
+			"comes twice, an expression with fixed hours runs the first time only. No server is asked.",
 		Example: "  outrider cron preview \"30 2 * * *\" --tz Europe/Berlin\n" +
 			"  outrider cron preview \"0 3 L * *\" -n 12 -o json",
 	}
 	f := cmd.Flags()
 	zone := f.String("tz", "", "the IANA name of the time zone (default UTC, or what CRON_TZ= at the front of EXPR says)")
 	n := f.IntP("number", "n", 10, fmt.Sprintf("how many runs, 1 to %d", maxPreview))
-	from := f.String("from", "", "the time after which to look: RFC 3339, or a date and time in the zone such as 2026-03-28T01:00 (default now)")
+	from := f.String("from", "", "start of the preview: RFC 3339, or a date and time in the zone such as 2026-03-28T01:00 (default now)")
 	output := f.StringP("output", "o", "table", "table or json")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -142,7 +142,7 @@ func (p *preview) table(out io.Writer, asked int) error {
 		local, note := o.At.Format("Mon 2006-01-02 15:04:05 -07:00"), ""
 		switch {
 		case o.Skipped != "":
-			local, note = o.Wall().Format("Mon 2006-01-02 15:04:05"), "skipped: the clock is set over it"
+			local, note = o.Wall().Format("Mon 2006-01-02 15:04:05"), "skipped: this time does not exist (clock change)"
 		case o.Repeat == 1 && p.spec.FixedHours():
 			note = "comes twice: runs the first time only"
 		case o.Repeat == 1:

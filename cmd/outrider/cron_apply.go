@@ -14,18 +14,18 @@ import (
 // fileHelp is what apply and diff say of the file.
 const fileHelp = "The file is YAML or JSON: crons, a list of schedules, each with name, cron (in quotes), timezone,\n" +
 	"overlap_policy, enabled, description, and of its jobs type, args, meta and options. An entry that is wrong\n" +
-	"is refused by itself, with its line; the others are applied. A paused schedule stays paused, unless its\n" +
+	"is refused on its own, with its line; the others are applied. A paused schedule stays paused, unless its\n" +
 	"entry says enabled.\n"
 
 func (a *app) cronApplyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:        "apply -f FILE",
 		SuggestFor: []string{"add", "create", "set", "put", "register"},
-		Short:      "Make a server's schedules what a file says",
+		Short:      "Apply a file of schedules to a server",
 		Long: fileHelp +
 			"What changes is printed: + for a new schedule, ~ for one that changes, each with its next runs, - for one\n" +
 			"that is removed, ! for one that is refused. Only --prune removes, and only what came from a file. A server\n" +
-			"with --cron-file has the last word: at its next start it removes what came from a file and is not in its own.",
+			"with --cron-file has the last word: at its next start it removes schedules that came from a file and are not in its own.",
 		Example: "  outrider cron apply -f crons.yaml\n  outrider cron apply -f crons.yaml --prune",
 		Args:    noArgs,
 	}
@@ -35,15 +35,15 @@ func (a *app) cronApplyCommand() *cobra.Command {
 func (a *app) cronDiffCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff -f FILE",
-		Short: "Print what apply would change, and change nothing",
-		Long:  fileHelp + "The exit code is 0 if the server has what the file says, and 1 if it has not.",
+		Short: "Show what apply would change, without changing anything",
+		Long:  fileHelp + "The exit code is 0 if the server matches the file, and 1 if it does not.",
 		Args:  noArgs,
 	}
 	return a.comparing(cmd, false)
 }
 
 // errDiffers is the end of a diff that has printed differences. Nothing more is said of it.
-var errDiffers error = &failure{exitFailed, errors.New("the server has not what the file says")}
+var errDiffers error = &failure{exitFailed, errors.New("the server differs from the file")}
 
 // comparing makes cmd one that compares a file with a server, and with apply changes the server.
 func (a *app) comparing(cmd *cobra.Command, apply bool) *cobra.Command {

@@ -124,7 +124,7 @@ func (a *app) cronGetCommand() *cobra.Command {
 	return a.aboutOne(&cobra.Command{
 		Use:        "get NAME",
 		SuggestFor: []string{"show", "info", "describe", "status"},
-		Short:      "Show a schedule, what has become of it and when it runs next",
+		Short:      "Show a schedule, its last run and its next",
 	}, http.MethodGet, always(""), func(ctx context.Context, q *question, name string) error {
 		c, err := q.client.Cron(ctx, name)
 		if err != nil {
@@ -138,9 +138,9 @@ func (a *app) cronTriggerCommand() *cobra.Command {
 	return a.aboutOne(&cobra.Command{
 		Use:        "trigger NAME",
 		SuggestFor: []string{"run", "fire"},
-		Short:      "Make a job of a schedule now; its next run stays what it was",
-		Long: "Makes a job of a schedule now, paused or not. Its overlap policy holds: with skip none is made while the\n" +
-			"job before has not ended; let that end, or cancel it.",
+		Short:      "Run a schedule now; its next run does not change",
+		Long: "Makes a job of a schedule now, paused or not. Its overlap policy applies: with skip no job is made while the\n" +
+			"previous job has not ended; wait for it, or cancel it.",
 	}, http.MethodPost, always("/trigger"), func(ctx context.Context, q *question, name string) error {
 		j, err := q.client.TriggerCron(ctx, name)
 		if err != nil {
@@ -152,11 +152,11 @@ func (a *app) cronTriggerCommand() *cobra.Command {
 }
 
 func (a *app) cronPauseCommand() *cobra.Command {
-	return a.enabling(&cobra.Command{Use: "pause NAME", SuggestFor: []string{"stop", "disable", "suspend"}, Short: "Let a schedule make no jobs until it is resumed"}, "/pause", false)
+	return a.enabling(&cobra.Command{Use: "pause NAME", SuggestFor: []string{"stop", "disable", "suspend"}, Short: "Pause a schedule: it makes no jobs until it is resumed"}, "/pause", false)
 }
 
 func (a *app) cronResumeCommand() *cobra.Command {
-	return a.enabling(&cobra.Command{Use: "resume NAME", SuggestFor: []string{"start", "enable", "unpause"}, Short: "Let a paused schedule run again; the ticks in between are not made up for"}, "/resume", true)
+	return a.enabling(&cobra.Command{Use: "resume NAME", SuggestFor: []string{"start", "enable", "unpause"}, Short: "Resume a paused schedule; ticks in between are not made up for"}, "/resume", true)
 }
 
 // enabling makes cmd one that pauses or resumes.
@@ -179,16 +179,16 @@ func (a *app) cronRemoveCommand() *cobra.Command {
 	return a.aboutOne(&cobra.Command{
 		Use:        "rm NAME",
 		SuggestFor: []string{"delete", "remove"},
-		Short:      "Remove a schedule; the jobs that it made stay",
+		Short:      "Remove a schedule; its jobs stay",
 	}, http.MethodDelete, always(""), func(ctx context.Context, q *question, name string) error {
 		c, err := q.client.DeleteCron(ctx, name)
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(q.out, "removed %s; the jobs that it made stay\n", c.Name); err != nil || c.Source != cronfile.Source {
+		if _, err := fmt.Fprintf(q.out, "removed %s; its jobs stay\n", c.Name); err != nil || c.Source != cronfile.Source {
 			return err
 		}
-		_, err = fmt.Fprintln(q.out, "it came from a file: whoever applies that file again makes it again")
+		_, err = fmt.Fprintln(q.out, "it came from a file: applying that file again adds it again")
 		return err
 	})
 }
@@ -197,7 +197,7 @@ func (a *app) cronHistoryCommand() *cobra.Command {
 	n := job.MaxCronRuns
 	cmd := &cobra.Command{
 		Use:   "history NAME",
-		Short: "Show what became of the newest ticks of a schedule",
+		Short: "Show the newest ticks of a schedule and their jobs",
 	}
 	cmd.Flags().IntVarP(&n, "number", "n", n, fmt.Sprintf("how many ticks, 1 to %d", job.MaxCronRuns))
 	below := func() string { return "/history?limit=" + strconv.Itoa(n) }
@@ -250,9 +250,9 @@ func whySkipped(reason string) string {
 	case job.SkippedOverlap:
 		return "skipped: the job before had not ended"
 	case job.SkippedDST:
-		return "skipped: the clock was set over it"
+		return "skipped: this time did not exist (clock change)"
 	case job.SkippedDuplicate:
-		return "skipped: a job counts as the same"
+		return "skipped: duplicate of another job"
 	case job.SkippedRejected:
 		return "skipped: the job was refused"
 	case job.SkippedClock:

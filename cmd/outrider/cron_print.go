@@ -39,9 +39,9 @@ func printPlan(w io.Writer, p *cronfile.Plan, now time.Time, verbose bool) error
 	fmt.Fprintln(&b, p.Summary())
 	switch list := strings.Join(p.Left, ", "); {
 	case p.Unsure:
-		fmt.Fprintf(&b, "nothing was removed, as an entry that was refused has no name and may be one of these: %s\n", list)
+		fmt.Fprintf(&b, "nothing was removed: a refused entry has no name and may be one of these: %s\n", list)
 	case len(p.Left) > 0:
-		fmt.Fprintf(&b, "on the server from a file, and not in this one: %s; --prune removes them\n", list)
+		fmt.Fprintf(&b, "on the server, from a file, but not in this file: %s; --prune removes them\n", list)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -85,7 +85,7 @@ func warningsOf(c *cronfile.Change, now time.Time) (all []string) {
 // occasion is one tick in a line.
 func occasion(o cronsched.Occurrence, now time.Time) string {
 	if o.Skipped != "" {
-		return o.Wall().Format("Mon 2006-01-02 15:04:05") + "  skipped: the clock is set over it"
+		return o.Wall().Format("Mon 2006-01-02 15:04:05") + "  skipped: this time does not exist (clock change)"
 	}
 	if !o.At.After(now) {
 		return o.At.Format(wallForm) + "  due"
@@ -194,8 +194,8 @@ func refused(p *cronfile.Plan) error {
 	case 0:
 		return nil
 	case 1:
-		return errors.New("1 schedule was refused; the others were not held up by it")
+		return errors.New("1 schedule was refused; the others were applied")
 	default:
-		return fmt.Errorf("%d schedules were refused; the others were not held up by them", n)
+		return fmt.Errorf("%d schedules were refused; the others were applied", n)
 	}
 }

@@ -22,7 +22,7 @@ func (c config) needCronFile() error {
 		return nil
 	}
 	if _, err := readfile.File(c.cronFile, readfile.How{Limit: 1, Again: true}); err != nil {
-		return fmt.Errorf("the file of schedules, --cron-file %s, cannot be read (%w); put it there, or start without it", c.cronFile, err)
+		return fmt.Errorf("the file of schedules, --cron-file %s, cannot be read (%w); create it, or start without it", c.cronFile, err)
 	}
 	return nil
 }
@@ -32,7 +32,7 @@ func (c config) needCronFile() error {
 // what cannot be read stays as it was.
 func (s *server) applyCronFile(ctx context.Context) {
 	if s.cfg.cronFile == "" {
-		s.tellOfFormerFile(ctx)
+		s.logFormerFile(ctx)
 		return
 	}
 	f, err := loadCronFile(s.cfg.cronFile, nil)
@@ -54,11 +54,11 @@ func (s *server) applyCrons(ctx context.Context, f *cronfile.File) error {
 	}
 	for _, c := range plan.Changes {
 		if c.Mark == cronfile.Refused {
-			s.log.Error("a schedule of the file was refused; what the server had of that name stays", "schedule", c.Name, "err", c.Err)
+			s.log.Error("a schedule of the file was refused; the server keeps what it had under that name", "schedule", c.Name, "err", c.Err)
 		}
 	}
 	if plan.Unsure {
-		s.log.Warn("no schedule was removed, as an entry that was refused has no name and may be one of those that are not in the file",
+		s.log.Warn("no schedule was removed: a refused entry has no name and may be one of those that are not in the file",
 			"file", f.Name, "schedules", strings.Join(plan.Left, ", "))
 	}
 	s.log.Info("the file of schedules was applied", "file", f.Name, "added", plan.Count(cronfile.Added), "changed", plan.Count(cronfile.Changed),
@@ -69,8 +69,8 @@ func (s *server) applyCrons(ctx context.Context, f *cronfile.File) error {
 	return printPlan(s.cfg.out, plan, time.Now(), false)
 }
 
-// tellOfFormerFile says that schedules are left of a file that is not given any more.
-func (s *server) tellOfFormerFile(ctx context.Context) {
+// logFormerFile says that schedules are left of a file that is not given any more.
+func (s *server) logFormerFile(ctx context.Context) {
 	page, err := s.side.Crons(ctx, job.CronFilter{})
 	if err != nil {
 		s.log.Error("look for schedules of a file", "err", err)
@@ -83,7 +83,7 @@ func (s *server) tellOfFormerFile(ctx context.Context) {
 		}
 	}
 	if n > 0 {
-		s.log.Info("schedules that came from a file stay as they are, as no --cron-file is given now; outrider cron rm removes one", "schedules", n)
+		s.log.Info("schedules that came from a file are kept although no --cron-file is given now; outrider cron rm removes one", "schedules", n)
 	}
 }
 
@@ -109,7 +109,7 @@ func (s *server) reloadCrons(ctx context.Context, hangups <-chan os.Signal) erro
 		case <-ctx.Done():
 			return nil
 		case <-hangups:
-			s.log.Info("SIGHUP: the file of schedules is read again", "file", s.cfg.cronFile)
+			s.log.Info("SIGHUP: reading the file of schedules again", "file", s.cfg.cronFile)
 			s.applyCronFile(ctx)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // noCronsYet says how a first schedule is made.
-const noCronsYet = "this server has no schedules; make one with: outrider cron apply -f crons.yaml"
+const noCronsYet = "this server has no schedules; create some with: outrider cron apply -f crons.yaml"
 
 // table writes rows in columns, with nothing at the ends of lines.
 func table(out io.Writer, rows [][]string) error {

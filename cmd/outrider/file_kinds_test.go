@@ -52,7 +52,7 @@ func TestWhatIsNoFileHoldsNothingUp(t *testing.T) {
 		code       int
 		env, args  string
 	}{
-		{fifo, "is a pipe, and a file is needed, as it is read again at SIGHUP", exitFailed, "", "serve --listen 127.0.0.1:0 --db DB --cron-file FILE"},
+		{fifo, "is a pipe, and must be a plain file, because SIGHUP reads it again", exitFailed, "", "serve --listen 127.0.0.1:0 --db DB --cron-file FILE"},
 		{folder, "is a folder", exitFailed, "", "serve --listen 127.0.0.1:0 --db DB --cron-file FILE"},
 		{socket, "is a socket", exitFailed, "", "serve --listen 127.0.0.1:0 --db DB --cron-file FILE"},
 		{"/dev/zero", "is a device", exitFailed, "", "serve --listen 127.0.0.1:0 --db DB --cron-file FILE"},

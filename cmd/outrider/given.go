@@ -74,7 +74,7 @@ func (s setting) given(f *pflag.Flag, env map[string]string) (given, error) {
 // says what that is.
 func readSetting(name string) (string, error) {
 	if appdb.SureFile(name) != nil {
-		return "", errors.New("must name a file that holds the value; it may be the value itself")
+		return "", errors.New("must name a file that contains the value; it looks like the value itself")
 	}
 	raw, err := readfile.File(name, readfile.How{Limit: maxSettingFile + 1, Patience: settingPatience})
 	v, cut := strings.CutSuffix(string(raw), "\n")

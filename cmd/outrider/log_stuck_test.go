@@ -219,7 +219,7 @@ func TestALogWhoseReaderHasGone(t *testing.T) {
 
 // droppedIn adds up what a log says was dropped.
 func droppedIn(log string) (lines, told int) {
-	for _, m := range regexp.MustCompile(`"?msg"?[=:]"lines of the log were dropped, as nobody read it",? ?"?lines"?[=:](\d+)`).FindAllStringSubmatch(log, -1) {
+	for _, m := range regexp.MustCompile(`"?msg"?[=:]"log lines were dropped because nobody read the log",? ?"?lines"?[=:](\d+)`).FindAllStringSubmatch(log, -1) {
 		n, _ := strconv.Atoi(m[1])
 		lines, told = lines+n, told+1
 	}

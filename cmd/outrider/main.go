@@ -114,11 +114,11 @@ func (a *app) commands() []*cobra.Command {
 func (a *app) root() *cobra.Command {
 	root := group(&cobra.Command{
 		Use:   "outrider",
-		Short: "A job server that rides beside your app",
+		Short: "A job server that runs beside your app",
 		Long: "Outrider runs background jobs beside an app: a SQLite store, a relay that turns rows\n" +
 			"of your own transactions into jobs, and an HTTP endpoint for workers (Open Job Spec).\n\n" +
-			"A setting is given by a flag, else by its variable, as OUTRIDER_OUTBOX, else by the file that the\n" +
-			"same name with _FILE names, as OUTRIDER_OUTBOX_FILE=/run/secrets/dsn, without the line feed at its end.",
+			"A setting comes from its flag, or else from its variable, such as OUTRIDER_OUTBOX, or else from the file\n" +
+			"that its _FILE variable names, such as OUTRIDER_OUTBOX_FILE=/run/secrets/dsn; a final line feed is removed.",
 	})
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetFlagErrorFunc(flagError)

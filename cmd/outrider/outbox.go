@@ -45,7 +45,7 @@ type extras struct {
 func bindExtras(cmd *cobra.Command) *extras {
 	var x extras
 	cmd.Flags().BoolVar(&x.function, "function", false, "also a function that writes a job (PostgreSQL)")
-	cmd.Flags().StringVar(&x.wake, "wake", "poll", "poll, or listen for also a trigger that tells the relays of every commit (PostgreSQL)")
+	cmd.Flags().StringVar(&x.wake, "wake", "poll", "poll, or listen to add a trigger that notifies the relays of every commit (PostgreSQL)")
 	return &x
 }
 
@@ -55,7 +55,7 @@ func (x *extras) sql(scheme, table string) ([]string, error) {
 		return nil, usage("--wake must be poll or listen, got %q", x.wake)
 	}
 	if scheme != appdb.Postgres && (x.function || x.wake == "listen") {
-		return nil, usage("--function and --wake listen are of PostgreSQL; this is %s", scheme)
+		return nil, usage("--function and --wake listen need PostgreSQL; this is %s", scheme)
 	}
 	var all []string
 	for _, e := range []struct {
@@ -81,7 +81,7 @@ func (a *app) outboxSQLCommand() *cobra.Command {
 		Args:  noArgs,
 	}
 	bindOutbox(cmd, "outbox-table")
-	database := cmd.Flags().String("db", appdb.SQLite, "whose SQL it is: postgres, mysql or sqlite")
+	database := cmd.Flags().String("db", appdb.SQLite, "SQL dialect: postgres, mysql or sqlite")
 	x := bindExtras(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := a.configure(cmd)
@@ -126,7 +126,7 @@ func sqlOf(database, table string) (text string, err error) {
 }
 
 func (a *app) outboxInitCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "init [DSN...]", Short: "Make the outbox tables where they are missing"}
+	cmd := &cobra.Command{Use: "init [DSN...]", Short: "Create the outbox tables that are missing"}
 	bindOutbox(cmd, "outbox", "outbox-table")
 	x := bindExtras(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -152,7 +152,7 @@ func (a *app) outboxInitCommand() *cobra.Command {
 					return err
 				}
 			}
-			_, err = fmt.Fprintf(a.stdout, "%s has its outbox table %s\n", s.DSN, s.Dialect.Table)
+			_, err = fmt.Fprintf(a.stdout, "%s has the outbox table %s\n", s.DSN, s.Dialect.Table)
 			return err
 		})
 	}
@@ -162,9 +162,9 @@ func (a *app) outboxInitCommand() *cobra.Command {
 func (a *app) outboxCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [DSN...]",
-		Short: "See whether the outbox is there and right, and say all that is not",
-		Long: "Looks at the server, the tables, their columns, types, defaults and indexes, and at the rights of the\n" +
-			"relay's user, and says all that is missing, and which rows have a status that is none. It changes nothing.",
+		Short: "Check the outbox and list everything that is wrong or missing",
+		Long: "Checks the server, the tables, their columns, types, defaults and indexes, and the rights of the\n" +
+			"relay's user. Lists everything that is missing, and rows with an invalid status. Changes nothing.",
 	}
 	bindOutbox(cmd, "outbox", "outbox-table")
 	ticks := cmd.Flags().Bool("ticks", false, "also what serve --cron-coordination outbox needs")

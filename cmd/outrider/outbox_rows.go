@@ -41,7 +41,7 @@ func printJSON(w io.Writer, v any) error {
 }
 
 func (a *app) outboxStatusCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "status [DSN...]", Short: "Count the rows of an outbox, and tell who relays it"}
+	cmd := &cobra.Command{Use: "status [DSN...]", Short: "Count the rows of an outbox and show who relays it"}
 	bindOutbox(cmd, "outbox", "outbox-table")
 	output := bindOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -126,7 +126,7 @@ func printStatus(w io.Writer, s *appdb.Source, st outbox.Status) error {
 }
 
 func (a *app) outboxListCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "ls [DSN...]", Short: "List the rows that are parked, with the reason: they can never be jobs as they are"}
+	cmd := &cobra.Command{Use: "ls [DSN...]", Short: "List the parked rows, which cannot become jobs, with the reasons"}
 	bindOutbox(cmd, "outbox", "outbox-table")
 	output := bindOutput(cmd)
 	limit := cmd.Flags().Int("limit", 50, "how many at most, 1 to 1000")
@@ -183,7 +183,7 @@ func printParked(w io.Writer, s *appdb.Source, rows []httpapi.OutboxRow) error {
 }
 
 func (a *app) outboxReplayCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "replay [DSN] ROW...|--all", Short: "Relay parked rows again, after what was wrong with them is mended"}
+	cmd := &cobra.Command{Use: "replay [DSN] ROW...|--all", Short: "Relay parked rows again, after they were fixed"}
 	a.onRows(cmd, "", "pending again", (*appdb.Source).Replay)
 	return cmd
 }
@@ -258,7 +258,7 @@ func rowIDs(cmd *cobra.Command, args []string, all bool) (ids []int64, dsns []st
 		case i == 0 && strings.Contains(arg, ":"):
 			dsns = args[:1]
 		default:
-			return nil, nil, usage("%s: the id of a row is a number above 0; the DSN stands before them", cmd.CommandPath())
+			return nil, nil, usage("%s: the id of a row is a number above 0; the DSN comes first", cmd.CommandPath())
 		}
 	}
 	seen := map[int64]bool{}
@@ -288,7 +288,7 @@ func (a *app) agreed(question string) error {
 func (a *app) outboxPokeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "poke",
-		Short: "Tell a running server that its outboxes have rows now",
+		Short: "Tell a running server that its outboxes have new rows",
 		Args:  noArgs,
 	}
 	ask := a.asking(cmd)

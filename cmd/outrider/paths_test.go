@@ -14,11 +14,11 @@ const (
 	pathAck   = "/ojs/v1/workers/ack"
 )
 
-// claim is what a worker must name to acknowledge a job.
-type claim struct{ id, token string }
+// fetchedJob is what a worker must name to acknowledge a job.
+type fetchedJob struct{ id, token string }
 
 // appendClaims adds the jobs of an answer to FETCH.
-func appendClaims(to []claim, answer []byte) ([]claim, error) {
+func appendClaims(to []fetchedJob, answer []byte) ([]fetchedJob, error) {
 	var fetched struct {
 		Jobs []struct {
 			ID    string `json:"id"`
@@ -27,7 +27,7 @@ func appendClaims(to []claim, answer []byte) ([]claim, error) {
 	}
 	err := json.Unmarshal(answer, &fetched)
 	for _, j := range fetched.Jobs {
-		to = append(to, claim{j.ID, j.Token})
+		to = append(to, fetchedJob{j.ID, j.Token})
 	}
 	return to, err
 }

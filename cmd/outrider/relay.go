@@ -14,10 +14,10 @@ import (
 func (a *app) relayCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "relay",
-		Short: "Relay outboxes to a job server elsewhere",
-		Long: "Takes the rows of your outboxes to any Open Job Spec server over HTTP, until SIGTERM or SIGINT. It then\n" +
-			"marks what it has sent, and exits with 0. Any number may run side by side. A row goes as soon as the\n" +
-			"server has its job (on_relay): only a server that relays by itself can wait until jobs have ended.",
+		Short: "Relay outboxes to another job server",
+		Long: "Sends the rows of your outboxes to any Open Job Spec server over HTTP, until SIGTERM or SIGINT. It then\n" +
+			"marks what it has sent and exits with 0. Any number may run side by side. A row is deleted as soon as the\n" +
+			"server has its job (on_relay): only a server that relays for itself can wait until jobs have ended.",
 		Args: noArgs,
 	}
 	bind(cmd, relaySettings...)
@@ -31,7 +31,7 @@ func (a *app) relayCommand() *cobra.Command {
 			return usage("%s needs an outbox, as in: %[1]s --outbox sqlite:./shop.db --to http://127.0.0.1:8080", cmd.CommandPath())
 		}
 		if cfg.relay.release != outbox.OnRelay {
-			return usage("%s knows --outbox-release on_relay only: on_complete needs the jobs in the same process, as with outrider serve", cmd.CommandPath())
+			return usage("%s supports only --outbox-release on_relay: on_complete needs the jobs in the same process, as in outrider serve", cmd.CommandPath())
 		}
 		return a.relayAlone(cmd.Context(), cfg)
 	}
@@ -59,7 +59,7 @@ func (a *app) relayAlone(ctx context.Context, cfg config) error {
 	rs.start(func(name string, run func(context.Context) error) {
 		parts.Go(func() {
 			if err := run(ctx); ctx.Err() == nil {
-				cancel(fmt.Errorf("%s ended: %w", name, orElse(err, "nobody asked it to")))
+				cancel(fmt.Errorf("%s ended: %w", name, orElse(err, "unexpectedly")))
 			}
 		})
 	})

@@ -103,7 +103,7 @@ func (rs *relays) start(spawn func(name string, run func(context.Context) error)
 			continue
 		}
 		if src.DSN.Scheme() != appdb.Postgres {
-			rs.log.Warn("outbox: only PostgreSQL tells of commits to who listens; this one is polled", "outbox", src.DSN.String())
+			rs.log.Warn("outbox: only PostgreSQL can notify a listener; this one is polled", "outbox", src.DSN.String())
 			continue
 		}
 		spawn("the listener of "+src.DSN.String(), rs.listener(src).Run)
@@ -123,7 +123,7 @@ func (rs *relays) listener(src *appdb.Source) *jobspgx.Listener {
 			if src.Dialect.Table != postgres.DefaultTable {
 				command += " --table " + src.Dialect.Table
 			}
-			rs.log.Warn("outbox: no trigger tells of new rows, so listening is of no use; make it with: "+command+" DSN", "outbox", name)
+			rs.log.Warn("outbox: no trigger reports new rows, so listening has no effect; create it with: "+command+" DSN", "outbox", name)
 		}})
 }
 

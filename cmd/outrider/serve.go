@@ -16,9 +16,9 @@ func (a *app) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the job server",
-		Long: "Runs the job server until SIGTERM or SIGINT. It then hands out no more work, still takes jobs\n" +
-			"and acknowledgements until the work that is out has come back, no worker has spoken for 7 s\n" +
-			"or the grace is over, and exits with 0. A second signal stops it at once; what was acknowledged\n" +
+		Long: "Runs the job server until SIGTERM or SIGINT. It then hands out no more work, but still accepts jobs\n" +
+			"and acknowledgements until the running jobs have come back, no worker has spoken for 7 s,\n" +
+			"or the grace period is over, and exits with 0. A second signal stops it at once; what was acknowledged\n" +
 			"is on disk. With --cron-file, SIGHUP reads the schedules again.",
 		Args: noArgs,
 	}
@@ -58,7 +58,7 @@ func (a *app) tune() {
 func (a *app) limitMemory(cfg config, log *slog.Logger) int64 {
 	m, group := memory.Limit(cfg.memoryLimit, a.env["GOMEMLIMIT"])
 	if m.All < cfg.memoryLimit {
-		log.Info("less memory is used than --memory-limit says, as the control group leaves less",
+		log.Info("less memory is used than --memory-limit allows, because the control group leaves less",
 			"memory_limit", cfg.memoryLimit, "control_group", group, "used", m.All)
 	}
 	return m.Bodies
@@ -81,9 +81,9 @@ func (a *app) serve(ctx context.Context, cfg config) error {
 		err = s.drain(cfg.grace)
 	case err = <-s.broken:
 		if exitCode(err) == exitStore {
-			log.Info("stopping, as nothing can be written any more") // the store has said why
+			log.Info("stopping because nothing can be written any more") // the store has said why
 		} else {
-			log.Error("a part of the server broke, so all of it stops", "err", err)
+			log.Error("a part of the server failed, so the server stops", "err", err)
 		}
 	}
 	closing := s.close()

@@ -86,7 +86,7 @@ func TestPortInUse(t *testing.T) {
 	defer ln.Close()
 	where := ln.Addr().String()
 	o := try(t, nil, "serve", "--listen", where, "--db", tempDB(t))
-	want := "error: " + where + " is in use by another program: stop that one, or choose another port with --listen (127.0.0.1:0 picks a free one)\n"
+	want := "error: " + where + " is in use by another program: stop it, or choose another port with --listen (127.0.0.1:0 picks a free one)\n"
 	if o.code != exitConflict || o.stdout != "" || o.stderr != want {
 		t.Errorf("got %+v\nwant %q", o, want)
 	}

@@ -77,7 +77,7 @@ func (s *server) open(ctx context.Context) error {
 	}
 	s.url = s.cfg.listen.URL(ln)
 	if s.cfg.testDirectives {
-		s.log.Warn("--test-directives is on: whoever may enqueue a job can stop a worker with the test_directive in its meta. Leave it out but for a conformance suite")
+		s.log.Warn("--test-directives is on: anybody who can enqueue a job can stop a worker with test_directive in its meta. Use it for conformance suites only")
 	}
 	s.side.Recover(ctx)
 	hangups := s.watchHangups()
@@ -147,7 +147,7 @@ func (s *server) warnOfMemory() {
 	case s.cfg.relay.release == outbox.OnRelay:
 		text = "the jobs are kept in memory, and on_relay deletes a row of the outbox as soon as its job is kept: a restart of the machine or the container LOSES every job that has not ended. Put --db on a disk, or set --outbox-release on_complete"
 	default:
-		text = "the jobs are kept in memory: a restart of the machine or the container loses those that have not ended, but for those of the outbox, which come again. Put --db on a disk, unless the others may be lost"
+		text = "the jobs are kept in memory: a restart of the machine or the container loses those that have not ended, except those of the outbox, which are sent again. Put --db on a disk, unless the others may be lost"
 	}
 	s.log.Warn(text, "db", s.cfg.db, "file_system", fs)
 }
@@ -159,7 +159,7 @@ func (s *server) spawn(name string, run func(context.Context) error) {
 	go func() {
 		defer close(done)
 		if err := run(ctx); ctx.Err() == nil {
-			s.fail(fmt.Errorf("%s ended: %w", name, orElse(err, "nobody asked them to")))
+			s.fail(fmt.Errorf("%s ended: %w", name, orElse(err, "unexpectedly")))
 		}
 	}()
 	s.closers = append(s.closers, func() error {
@@ -280,14 +280,14 @@ func (s *server) drain(grace time.Duration) error {
 		case <-tell.C:
 			told = false
 		case err := <-s.broken:
-			s.log.Error("a part of the server broke while it was stopping, so the rest is not waited for", "err", err)
+			s.log.Error("a part of the server failed during the stop; the server does not wait for the rest", "err", err)
 			return err
 		case <-over:
-			s.log.Warn("the grace is over; who still works may acknowledge to the next server", "active", n)
+			s.log.Warn("the grace period is over; workers that are still busy can acknowledge to the next server", "active", n)
 			return nil
 		}
 		if s.traffic.SilentFor(began) > silence {
-			s.log.Warn("no worker speaks, so none is waited for; who still works may acknowledge to the next server",
+			s.log.Warn("no worker has spoken, so the server does not wait; workers that are still busy can acknowledge to the next server",
 				"active", n, "silent_for", silence)
 			return nil
 		}

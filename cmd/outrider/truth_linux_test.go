@@ -278,7 +278,7 @@ func TestAFullTableOfFilesIsTold(t *testing.T) {
 		c.Close()
 	}
 	s.becomes(t, 200)
-	s.told(t, "no more connections", "connections are taken again")
+	s.told(t, "no more connections", "connections are accepted again")
 	if s.log.count("level=WARN", "open_files=40") != 1 {
 		t.Errorf("the start does not tell of the limit")
 	}

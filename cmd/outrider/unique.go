@@ -22,7 +22,7 @@ import (
 func (a *app) uniqueCommand() *cobra.Command {
 	cmd := group(&cobra.Command{
 		Use:   "unique",
-		Short: "See why a job counts as a duplicate, and free the key that it meets",
+		Short: "See why a job counts as a duplicate, and free its key",
 	})
 	cmd.AddCommand(a.uniqueExplainCommand(), a.uniqueListCommand(), a.uniqueReleaseCommand())
 	return cmd
@@ -31,10 +31,10 @@ func (a *app) uniqueCommand() *cobra.Command {
 func (a *app) uniqueExplainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain FILE|-",
-		Short: "Say what a job's unique policy comes to, and which job it would meet",
-		Long: "Reads a job as it would be enqueued, from a file or with - from standard input, and says what its\n" +
-			"unique policy makes of it: the fingerprint, the canonical JSON that it is the hash of, the job that\n" +
-			"it would meet now, and when that one frees its key. What would become of the job is said by the unique\n" +
+		Short: "Explain a job's unique policy, and show the job it would collide with",
+		Long: "Reads a job as it would be enqueued, from a file or with - from standard input, and shows what its\n" +
+			"unique policy makes of it: the fingerprint, the canonical JSON that is hashed, the existing job that\n" +
+			"it would collide with now, and when that one frees its key. The result is that of the unique\n" +
 			"policy alone, before middleware: custom ids and deduplication keys are not looked at. Nothing is stored.",
 	}
 	ask := a.asking(cmd)
@@ -73,7 +73,7 @@ func (a *app) readJob(name string) (shown string, raw []byte, err error) {
 	case err != nil:
 		return shown, nil, fmt.Errorf("read the job: %w", err)
 	case len(raw) > job.MaxJobBytes:
-		return shown, nil, fmt.Errorf("%s is longer than %d bytes, as no job can be", shown, job.MaxJobBytes)
+		return shown, nil, fmt.Errorf("%s is larger than %d bytes, the limit for a job", shown, job.MaxJobBytes)
 	}
 	return shown, raw, checkText(shown, raw)
 }
@@ -99,9 +99,9 @@ type explanation struct {
 
 // answers says what becomes of the job, in the words of a person.
 var answers = map[string]string{
-	"created":   "stored: no job counts as the same",
+	"created":   "stored: no job is a duplicate of it",
 	"rejected":  "refused with a conflict, and the job that holds the key stays",
-	"ignored":   "not stored: the job that holds the key is the answer",
+	"ignored":   "not stored: the job that holds the key is returned",
 	"replaced":  "stored, and the job that holds the key is cancelled",
 	"rewritten": "not stored: the job that holds the key gets its args and meta",
 }
@@ -109,7 +109,7 @@ var answers = map[string]string{
 func (x *explanation) print(w io.Writer) error {
 	becomes := answers[x.Answer]
 	if x.Answer == "created" && x.Held != nil {
-		becomes = "stored beside the job that it meets, which has finished"
+		becomes = "stored beside the matching job, which has finished"
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, value string) { fmt.Fprintf(t, "%s\t%s\n", name, wording.Printable(value)) }
@@ -139,7 +139,7 @@ func (a *app) uniqueListCommand() *cobra.Command {
 	var limit int
 	f := cmd.Flags()
 	f.StringVar(&queue, "queue", "", "keys of jobs in this queue")
-	f.StringVar(&kind, "type", "", "keys of jobs of this type, or with * at the end of all types that begin so")
+	f.StringVar(&kind, "type", "", "keys of jobs of this type, or, with * at the end, of all types with this prefix")
 	f.StringSliceVar(&states, "state", nil, "keys of jobs in these states")
 	f.IntVar(&limit, "limit", 50, "how many at most, 1 to 200")
 	ask := a.asking(cmd)
@@ -162,7 +162,7 @@ func (a *app) uniqueListCommand() *cobra.Command {
 				params.Set(name, v)
 			}
 		}
-		var l claimList
+		var l keyList
 		return q.show(cmd.Context(), http.MethodGet, "/unique-jobs?"+params.Encode(), nil, &l, l.print)
 	}
 	return cmd
@@ -176,8 +176,8 @@ func stateNames() string {
 	return strings.Join(names, ", ")
 }
 
-// claimList is the server's answer to ls.
-type claimList struct {
+// keyList is the server's answer to ls.
+type keyList struct {
 	Items []struct {
 		Key   string     `json:"key"`
 		JobID string     `json:"job_id"`
@@ -190,7 +190,7 @@ type claimList struct {
 	Total int `json:"total"`
 }
 
-func (l *claimList) print(w io.Writer) error {
+func (l *keyList) print(w io.Writer) error {
 	if len(l.Items) == 0 {
 		_, err := fmt.Fprintln(w, "no job holds a unique key")
 		return err
@@ -208,7 +208,7 @@ func (l *claimList) print(w io.Writer) error {
 		return err
 	}
 	if l.Total > len(l.Items) {
-		fmt.Fprintf(w, "\n%d of %d keys; narrow them down with --queue, --type and --state\n", len(l.Items), l.Total)
+		fmt.Fprintf(w, "\n%d of %d keys; use --queue, --type and --state to see fewer\n", len(l.Items), l.Total)
 	}
 	return nil
 }
@@ -216,7 +216,7 @@ func (l *claimList) print(w io.Writer) error {
 func (a *app) uniqueReleaseCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "release KEY|JOB_ID",
-		Short: "Free a unique key; the jobs that carry it stay, and run",
+		Short: "Free a unique key; its jobs stay, and run",
 	}
 	ask := a.asking(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -240,7 +240,7 @@ func (a *app) uniqueReleaseCommand() *cobra.Command {
 		var r released
 		err = q.show(cmd.Context(), http.MethodDelete, "/unique-jobs/"+key, nil, &r, r.print)
 		if err == nil && r.Released == 0 {
-			return notFound("no job carries the key %s", key)
+			return notFound("no job has the key %s", key)
 		}
 		return err
 	}
@@ -257,9 +257,9 @@ func (r *released) print(w io.Writer) (err error) {
 	switch r.Released {
 	case 0: // it is an error, and told as one
 	case 1:
-		_, err = fmt.Fprintf(w, "freed the key %s, which 1 job carried\n", r.Key)
+		_, err = fmt.Fprintf(w, "freed the key %s of 1 job\n", r.Key)
 	default:
-		_, err = fmt.Fprintf(w, "freed the key %s, which %d jobs carried\n", r.Key, r.Released)
+		_, err = fmt.Fprintf(w, "freed the key %s of %d jobs\n", r.Key, r.Released)
 	}
 	return err
 }
@@ -276,16 +276,16 @@ func (q *question) keyOf(ctx context.Context, id job.ID) (string, error) {
 	}
 	f := job.Filter{Queue: j.Queue, Type: j.Type, Limit: 1000}
 	for {
-		page, err := q.client.Claims(ctx, f)
+		page, err := q.client.HeldKeys(ctx, f)
 		if err != nil {
 			return "", asked(err)
 		}
-		for _, c := range page.Claims {
+		for _, c := range page.Keys {
 			if c.JobID == id {
 				return c.Key, nil
 			}
 		}
-		if page.Next == "" || page.Claims[len(page.Claims)-1].JobID < id {
+		if page.Next == "" || page.Keys[len(page.Keys)-1].JobID < id {
 			return "", q.keyless(ctx, j)
 		}
 		f.Cursor = page.Next

@@ -115,7 +115,7 @@ func TestUniqueOfARunningServer(t *testing.T) {
 		}
 		return o.stdout
 	}
-	says(exitOK, "no job counts as the same", "explain", file)
+	says(exitOK, "no job is a duplicate of it", "explain", file)
 	status, body := ask(t, http.DefaultClient, "POST", server+pathPush, aPush)
 	if status != 201 {
 		t.Fatalf("push: %d %s", status, body)
@@ -129,7 +129,7 @@ func TestUniqueOfARunningServer(t *testing.T) {
 	}
 	says(exitOK, "which 1 job carried", "release", id)
 	says(exitNotFound, "holds no key any more", "release", id)
-	says(exitOK, "no job counts as the same", "explain", file)
+	says(exitOK, "no job is a duplicate of it", "explain", file)
 	if status, body := ask(t, http.DefaultClient, "POST", server+pathPush, aPush); status != 201 {
 		t.Errorf("push after the release: %d %s", status, body)
 	}

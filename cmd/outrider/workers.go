@@ -18,17 +18,17 @@ import (
 func (a *app) workersCommand() *cobra.Command {
 	cmd := group(&cobra.Command{
 		Use:   "workers",
-		Short: "See who works, and tell workers to be quiet, to terminate or to go on",
+		Short: "List workers, and tell them to be quiet, to terminate or to resume",
 	})
 	cmd.AddCommand(a.workersListCommand(),
-		a.workersDirectCommand(job.Quiet, "Give a worker no more jobs; it ends those that it has"),
-		a.workersDirectCommand(job.Terminate, "Give a worker no more jobs, and let it stop when it has ended those that it has"),
-		a.workersDirectCommand(job.Resume, "Take back what a worker was told"))
+		a.workersDirectCommand(job.Quiet, "Give a worker no more jobs; it finishes those that it has"),
+		a.workersDirectCommand(job.Terminate, "Give a worker no more jobs; it finishes those that it has and stops"),
+		a.workersDirectCommand(job.Resume, "Take back quiet or terminate"))
 	return cmd
 }
 
 func (a *app) workersListCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "ls", Short: "List the workers that have registered or beaten", Args: noArgs}
+	cmd := &cobra.Command{Use: "ls", Short: "List the workers that have registered or sent a heartbeat", Args: noArgs}
 	ask := a.asking(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		q, err := ask()
@@ -44,7 +44,7 @@ func (a *app) workersListCommand() *cobra.Command {
 func (a *app) workersDirectCommand(wish, short string) *cobra.Command {
 	cmd := &cobra.Command{Use: wish + " ID|--all", Short: short}
 	ask := a.asking(cmd)
-	all := cmd.Flags().Bool("all", false, "all workers that are known")
+	all := cmd.Flags().Bool("all", false, "all known workers")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if one := len(args) == 1; one == *all || len(args) > 1 || one && args[0] == "" {
 			return usage("%s needs the id of one worker, or --all; see outrider workers ls", cmd.CommandPath())
@@ -79,7 +79,7 @@ func (d *directed) print(w io.Writer) error {
 	if d.Workers == 1 {
 		s = ""
 	}
-	_, err := fmt.Fprintf(w, "%s: %d worker%s, told with the next heartbeat\n", d.wish, d.Workers, s)
+	_, err := fmt.Fprintf(w, "%s: %d worker%s, effective with the next heartbeat\n", d.wish, d.Workers, s)
 	return err
 }
 
@@ -98,7 +98,7 @@ type workerList struct {
 
 func (l *workerList) print(w io.Writer) error {
 	if len(l.Workers) == 0 {
-		_, err := fmt.Fprintln(w, "no worker has registered or beaten")
+		_, err := fmt.Fprintln(w, "no worker has registered or sent a heartbeat")
 		return err
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

@@ -99,9 +99,9 @@ func ParseDSN(v string) (DSN, error) {
 	case ownForm.MatchString(v):
 		return parseMySQL(v)
 	case !ok || len(scheme) > 20 || strings.ContainsAny(scheme, "@/ ."):
-		return DSN{}, errors.New("does not say what database it is; write sqlite:./shop.db, postgres://user:password@host/name or mysql://user:password@host/name")
+		return DSN{}, errors.New("does not name the kind of database; write sqlite:./shop.db, postgres://user:password@host/name or mysql://user:password@host/name")
 	}
-	return DSN{}, errors.New("is of a kind that is not known; an outbox is relayed from sqlite:FILE, postgres://… and mysql://…")
+	return DSN{}, errors.New("has an unknown scheme; an outbox is relayed from sqlite:FILE, postgres://… and mysql://…")
 }
 
 // parseSQLite reads what follows "sqlite:", a file, also behind two slashes.
@@ -126,7 +126,7 @@ func parsePostgres(v string) (DSN, error) {
 	}
 	cfg, err := pgx.ParseConfig(v)
 	if err != nil {
-		return DSN{}, errors.New("cannot be read; write postgres://user:password@host:5432/name, with %-escapes for what is special in a password, as %40 for @" + orValue)
+		return DSN{}, errors.New("cannot be read; write postgres://user:password@host:5432/name, with %-escapes for special characters in the password, such as %40 for @" + orValue)
 	}
 	// Nothing is prepared, so that a pooler may give each transaction to another connection.
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
@@ -189,7 +189,7 @@ func parseMySQL(v string) (DSN, error) {
 const orValue = "; or the value of a parameter may be wrong, or the file that it names cannot be read"
 
 // errMySQL is what is said of a DSN that the driver cannot read.
-var errMySQL = errors.New("cannot be read; write mysql://user:password@host:3306/name, with %-escapes for what is special in a password, as %40 for @" + orValue)
+var errMySQL = errors.New("cannot be read; write mysql://user:password@host:3306/name, with %-escapes for special characters in the password, such as %40 for @" + orValue)
 
 // mysqlURL reads //user:password@host:port/name?parameters of the driver.
 func mysqlURL(v string) (*mysql.Config, []string, error) {

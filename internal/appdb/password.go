@@ -14,13 +14,13 @@ import (
 // password ends. One that is not sure is refused, and no part of it repeated.
 
 // errUnsure is what is said of a DSN whose password cannot be told from the rest.
-var errUnsure = errors.New("cannot be read surely: it is not clear where the password ends; write scheme://user:password@host/name, and what is special in a password with %-escapes: %40 for @, %2F for /, %3F for ?, %23 for #, %3A for :, %25 for %, %26 for &")
+var errUnsure = errors.New("is ambiguous: it is not clear where the password ends; write scheme://user:password@host/name, with %-escapes for special characters in the password: %40 for @, %2F for /, %3F for ?, %23 for #, %3A for :, %25 for %, %26 for &")
 
 // errUser is what is said of mysql:word@tcp(host)/name: the word may be a user or a password.
-var errUser = errors.New("cannot be read surely: mysql may be the kind of database or the user; write user@tcp(host)/name, or mysql://user@host/name, or mysql://mysql:password@host/name if mysql is the user")
+var errUser = errors.New("is ambiguous: mysql may be the kind of database or the user; write user@tcp(host)/name, or mysql://user@host/name, or mysql://mysql:password@host/name if mysql is the user")
 
 // errBehind is what is said of parameters that may be a part of the password before them.
-var errBehind = errors.New("has parameters behind the password that may be a part of it; let the password be the last one")
+var errBehind = errors.New("has parameters after the password that may be part of it; put the password last")
 
 // parameters are those that a DSN may have. One that is none of them may be the
 // rest of a password.
@@ -31,10 +31,10 @@ type parameters struct {
 }
 
 var pgParameters = parameters{pgNames, regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)+$`),
-	errors.New("has a parameter that is not known; a setting of the server may be written as options=-c%20name%3Dvalue; & parts parameters, so write %26 for one in a password")}
+	errors.New("has an unknown parameter; a setting of the server may be written as options=-c%20name%3Dvalue; & separates parameters, so write %26 for one in a password")}
 
 var mysqlParameters = parameters{mysqlNames, nil,
-	errors.New("has a parameter that is not taken; leave it out; & parts parameters, so write %26 for one in a password")}
+	errors.New("has a parameter that is not supported; leave it out; & separates parameters, so write %26 for one in a password")}
 
 // pgNames are those of a DSN of PostgreSQL: of the driver, and settings that a
 // server takes at the start of a session. Those of extensions and apps have a dot.
@@ -192,7 +192,7 @@ func MayHoldSecret(v string) bool { return secretWord.MatchString(v) }
 func SureFile(file string) error {
 	named := strings.HasPrefix(file, "/") && !strings.HasPrefix(file, "//") || strings.HasPrefix(file, "./") || strings.HasPrefix(file, "../")
 	if MayHoldSecret(file) || strings.Contains(file, "?") || strings.Contains(file, "@") && !named {
-		return errors.New("names no file that is surely one: it may hold a password or parameters; write sqlite:./shop.db, and another name for a file with : before @ or with ?")
+		return errors.New("may not be a file name: it may contain a password or parameters; write sqlite:./shop.db, and rename a file that has : before @, or ?")
 	}
 	return nil
 }
@@ -210,7 +210,7 @@ func SplitDSNs(v string) (all []string, err error) {
 	for i, part := range all[:len(all)-1] {
 		rest := strings.Join(all[i+1:], ",")
 		if mayGoOn(part, rest) {
-			return nil, errors.New("cannot be parted surely: a comma in front of a DSN may belong to the password before it; write %2C for a comma in a password, and %40 for @, or give each database a flag --outbox of its own")
+			return nil, errors.New("cannot be split: a comma before a DSN may belong to the previous password; write %2C for a comma in a password, and %40 for @, or give each database a flag --outbox of its own")
 		}
 	}
 	return all, nil

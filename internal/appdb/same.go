@@ -18,7 +18,7 @@ func (d DSN) Same(other DSN) bool {
 	}
 	switch d.scheme {
 	case Postgres:
-		return d.pg.Database == other.pg.Database && d.schemas() == other.schemas() && meet(d.pgHosts(), other.pgHosts())
+		return d.pg.Database == other.pg.Database && d.schemas() == other.schemas() && overlap(d.pgHosts(), other.pgHosts())
 	case MySQL:
 		return d.my.DBName == other.my.DBName && d.my.Net == other.my.Net && host(d.my.Addr) == host(other.my.Addr)
 	}
@@ -43,7 +43,7 @@ func (d DSN) pgHosts() []string {
 	return hosts
 }
 
-func meet(some, others []string) bool {
+func overlap(some, others []string) bool {
 	return slices.ContainsFunc(some, func(h string) bool { return slices.Contains(others, h) })
 }
 

@@ -121,7 +121,7 @@ func (s *Source) faulty(faults []string) error {
 	case len(faults) == 1:
 		return s.Told(job.Unsupported, faults[0])
 	case len(faults) > 1:
-		return s.Told(job.Unsupported, fmt.Sprintf("%d things are wrong:\n  %s", len(faults), strings.Join(faults, "\n  ")))
+		return s.Told(job.Unsupported, fmt.Sprintf("%d problems:\n  %s", len(faults), strings.Join(faults, "\n  ")))
 	}
 	return nil
 }
@@ -144,7 +144,7 @@ func StrayText(o outbox.Stray, gap string) string {
 	if o.Rows != 1 {
 		rows = fmt.Sprintf("%d rows have", o.Rows)
 	}
-	return fmt.Sprintf("%q:%s%s this status, which is none, so no relay takes them; set it to 'pending' or delete them", o.Status, gap, rows)
+	return fmt.Sprintf("%q:%s%s this invalid status, so no relay takes them; set it to 'pending' or delete them", o.Status, gap, rows)
 }
 
 // Exec runs statements that each end in a semicolon and a line feed, in one transaction.

@@ -75,7 +75,7 @@ func (c *child) ready() (*url.URL, error) {
 	case line, ok := <-c.out:
 		_, where, found := strings.Cut(line, "listening on ")
 		if !ok || !found {
-			return nil, fmt.Errorf("the private server did not start; its own words are above")
+			return nil, fmt.Errorf("the private server did not start; its output is above")
 		}
 		where, _, _ = strings.Cut(strings.TrimSpace(where), " ")
 		return ParseTarget(where)

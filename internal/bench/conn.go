@@ -91,7 +91,7 @@ func (c *conn) readAnswer() (status int, err error) {
 		return 0, err
 	}
 	if len(line) < 12 || !bytes.HasPrefix(line, []byte("HTTP/1.1 ")) {
-		return 0, fmt.Errorf("%q is no HTTP/1.1", line)
+		return 0, fmt.Errorf("%q is not HTTP/1.1", line)
 	}
 	if status, err = strconv.Atoi(string(line[9:12])); err != nil {
 		return 0, fmt.Errorf("%q holds no status", line)

@@ -53,7 +53,7 @@ func Run(ctx context.Context, stdout io.Writer, orders int, keep bool) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, d.shop.close()) }()
-	d.say("shop", "made a database with orders and an outbox: %s", d.shop.path)
+	d.say("shop", "created a database with orders and an outbox: %s", d.shop.path)
 	ctx, stop := context.WithCancelCause(ctx)
 	var processes sync.WaitGroup
 	defer processes.Wait()
@@ -113,7 +113,7 @@ func (d *demo) placeOrders(ctx context.Context, n int) error {
 		o.committed = at
 		d.mu.Unlock()
 		if rolledBack {
-			d.say("app", "order %d was rolled back: no job may come of it", i)
+			d.say("app", "order %d was rolled back: it must not become a job", i)
 		} else {
 			d.say("app", "order %d committed, and its outbox row with it", i)
 		}

@@ -67,7 +67,7 @@ func (d *demo) startServer(ctx context.Context, fail context.CancelCauseFunc, pr
 			case ctx.Err() != nil:
 				return
 			case errors.As(err, &exit) && exit.ExitCode() > 0:
-				fail(fmt.Errorf("the server ended by itself with exit code %d; its own words are above", exit.ExitCode()))
+				fail(fmt.Errorf("the server exited with code %d; its output is above", exit.ExitCode()))
 				return
 			case err != nil && exit == nil:
 				fail(err)

@@ -28,7 +28,7 @@ func (s *Sink) run() {
 		select {
 		case <-s.wake:
 		case <-retry.C:
-			s.tell()
+			s.reportLost()
 		case <-s.quit:
 			return
 		}
@@ -69,7 +69,7 @@ func (s *Sink) take(used []byte) (batch []byte, dropped int, more bool) {
 // carry writes a batch, with a note in front of it where lines are missing, and
 // one behind it for those that were dropped there.
 func (s *Sink) carry(batch []byte, dropped int) {
-	ok := s.tell()
+	ok := s.reportLost()
 	for len(batch) > 0 && ok {
 		n := whole(batch)
 		ok = s.write(batch[:n])
@@ -77,7 +77,7 @@ func (s *Sink) carry(batch []byte, dropped int) {
 	}
 	s.lost += lines(batch) + dropped
 	if ok {
-		s.tell()
+		s.reportLost()
 	}
 }
 
@@ -96,8 +96,8 @@ func whole(p []byte) int {
 	return len(p)
 }
 
-// tell writes how many lines are missing, and reports whether the writer works.
-func (s *Sink) tell() bool {
+// reportLost writes how many lines are missing, and reports whether the writer works.
+func (s *Sink) reportLost() bool {
 	if s.lost == 0 {
 		return true
 	}

@@ -32,12 +32,12 @@ type Options struct {
 // Sink is an [io.Writer] that keeps what is written and returns at once. It may
 // be used by many goroutines at once. Each write is one line or some whole ones.
 type Sink struct {
-	w     io.Writer
-	o     Options
-	grave grave
-	wake  chan struct{} // that there is something to carry
-	quit  chan struct{}
-	done  chan struct{}
+	w         io.Writer
+	o         Options
+	important important
+	wake      chan struct{} // that there is something to carry
+	quit      chan struct{}
+	done      chan struct{}
 
 	mu      sync.Mutex
 	next    []byte          // what waits to be carried
@@ -60,7 +60,7 @@ func New(w io.Writer, o Options) *Sink {
 		o.Limit = Limit
 	}
 	s := &Sink{w: w, o: o, wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
-	s.grave.s = s
+	s.important.s = s
 	go s.run()
 	return s
 }
@@ -80,10 +80,10 @@ func (s *Sink) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// grave is the way into the sink for what must not be dropped for what is not.
-type grave struct{ s *Sink }
+// important is the way into the sink for what must not be dropped for what is not.
+type important struct{ s *Sink }
 
-func (g grave) Write(p []byte) (int, error) {
+func (g important) Write(p []byte) (int, error) {
 	g.s.mu.Lock()
 	defer g.s.mu.Unlock()
 	if len(g.s.next)+len(p) > g.s.o.Limit {
@@ -94,24 +94,24 @@ func (g grave) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Grave is a writer into the same sink that may use all of its room.
-func (s *Sink) Grave() io.Writer { return s.grave }
+// Important is a writer into the same sink that may use all of its room.
+func (s *Sink) Important() io.Writer { return s.important }
 
 // keep and drop are called with mu held.
 func (s *Sink) keep(p []byte) {
 	if !s.closed {
 		s.next = append(s.next, p...)
-		s.stir()
+		s.signal()
 	}
 }
 
 func (s *Sink) drop(p []byte) {
 	s.dropped += lines(p)
-	s.stir()
+	s.signal()
 }
 
-// stir wakes the goroutine, unless it will look by itself.
-func (s *Sink) stir() {
+// signal wakes the goroutine, unless it will look by itself.
+func (s *Sink) signal() {
 	if s.busy || s.closed {
 		return
 	}

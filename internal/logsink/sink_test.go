@@ -86,7 +86,7 @@ func TestWhatIsWrittenComesInOrder(t *testing.T) {
 		for i := range 1000 {
 			line := fmt.Sprintf("line %d\n", i)
 			if i%3 == 0 {
-				_, _ = s.Grave().Write([]byte(line))
+				_, _ = s.Important().Write([]byte(line))
 			} else {
 				send(s, line)
 			}
@@ -117,8 +117,8 @@ func TestAReaderThatStandsStill(t *testing.T) {
 			send(s, fmt.Sprintf("line %d...\n", i)) // 10 bytes, and 70 are for them
 		}
 		send(s, "\n")
-		_, _ = s.Grave().Write([]byte("grave....\n"))
-		_, _ = s.Grave().Write([]byte("too much.\n"))
+		_, _ = s.Important().Write([]byte("grave....\n"))
+		_, _ = s.Important().Write([]byte("too much.\n"))
 		if s.Flush(time.Minute) {
 			t.Error("flushed into a reader that stands still")
 		}
@@ -329,7 +329,7 @@ func TestManyWriters(t *testing.T) {
 	var writers sync.WaitGroup
 	for w := range 8 {
 		writers.Go(func() {
-			to := s.Grave()
+			to := s.Important()
 			if w%2 == 0 {
 				to = s
 			}

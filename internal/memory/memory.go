@@ -119,7 +119,7 @@ func GiveBack(ctx context.Context, b Bodies, store relaxer, log *slog.Logger) er
 			continue
 		}
 		if err := store.Relax(ctx); err != nil && ctx.Err() == nil {
-			log.Debug("the store has not given memory back", "error", err)
+			log.Debug("the store did not release memory", "error", err)
 		}
 		debug.FreeOSMemory() // twice: what pools hold outlives one collection
 		debug.FreeOSMemory()

@@ -41,9 +41,9 @@ type connections struct {
 	open sync.Map // net.Conn to *connection
 	n    atomic.Int64
 
-	mu    sync.Mutex // of what follows
-	peers map[int]int
-	told  time.Time // when it was last told that there are too many
+	mu       sync.Mutex // of what follows
+	peers    map[int]int
+	loggedAt time.Time // when it was last told that there are too many
 }
 
 // connection is what is known of one.
@@ -83,11 +83,11 @@ func (l *connections) admit(c net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if k.peer != 0 && l.peers[k.peer] >= max(l.most/2, 1) {
-		l.tell("a process has half of all connections that there may be, and gets no more; "+l.setting+" bounds them", "process", k.peer)
+		l.logFull("a process has half of all connections that there may be, and gets no more; "+l.setting+" bounds them", "process", k.peer)
 		return false
 	}
 	if l.n.Load() >= int64(l.most) && !l.displace() {
-		l.tell("there are as many connections as there may be, and none is idle: further ones are refused; "+l.setting+" bounds them", "connections", l.most)
+		l.logFull("there are as many connections as there may be, and none is idle: further ones are refused; "+l.setting+" bounds them", "connections", l.most)
 		return false
 	}
 	if k.peer != 0 {
@@ -98,10 +98,10 @@ func (l *connections) admit(c net.Conn) bool {
 	return true
 }
 
-// tell says at most once a minute that connections are refused. The caller holds mu.
-func (l *connections) tell(what string, args ...any) {
-	if time.Since(l.told) > time.Minute {
-		l.told = time.Now()
+// logFull says at most once a minute that connections are refused. The caller holds mu.
+func (l *connections) logFull(what string, args ...any) {
+	if time.Since(l.loggedAt) > time.Minute {
+		l.loggedAt = time.Now()
 		l.log.Warn(what, args...)
 	}
 }

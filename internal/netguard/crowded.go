@@ -11,10 +11,10 @@ import (
 
 const crowdedFor = 5 * time.Second // without a connection that was refused, until it is over
 
-// crowded is a listener that tells when no connection can be taken as there are
+// fileLimit is a listener that tells when no connection can be taken as there are
 // too many open files, once, and once when that is over. net/http waits a little
 // and tries again, and says so at debug only.
-type crowded struct {
+type fileLimit struct {
 	net.Listener
 	log *slog.Logger
 
@@ -23,21 +23,21 @@ type crowded struct {
 }
 
 // Accept is Accept of the listener; it waits for nothing else.
-func (c *crowded) Accept() (net.Conn, error) {
+func (c *fileLimit) Accept() (net.Conn, error) {
 	conn, err := c.Listener.Accept()
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
-		c.tell(err)
+		c.report(err)
 	}
 	return conn, err
 }
 
-func (c *crowded) tell(err error) {
+func (c *fileLimit) report(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.calm != nil && c.calm.Stop() { // it lasts; a timer that has ended must not be set again, for it would tell once more
 		c.calm.Reset(crowdedFor)
 		return
 	}
-	c.log.Warn("no more connections can be taken, as too many files are open; who connects waits, and health cannot be asked for. Set a higher limit (ulimit -n, LimitNOFILE=) or let fewer connect", "limit", filesAllowed(), "err", err)
-	c.calm = time.AfterFunc(crowdedFor, func() { c.log.Info("connections are taken again") })
+	c.log.Warn("no more connections can be accepted because too many files are open; new callers wait, and health cannot be checked. Raise the limit (ulimit -n, LimitNOFILE=) or open fewer connections", "limit", filesAllowed(), "err", err)
+	c.calm = time.AfterFunc(crowdedFor, func() { c.log.Info("connections are accepted again") })
 }

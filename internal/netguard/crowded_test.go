@@ -30,7 +30,7 @@ func (c *counted) Handle(_ context.Context, r slog.Record) error {
 func TestEachCrowdIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log counted
-		c := &crowded{log: slog.New(&log)}
+		c := &fileLimit{log: slog.New(&log)}
 		told := func(began, over int64) {
 			t.Helper()
 			if b, o := log.warnings.Load(), log.infos.Load(); b != began || o != over {
@@ -39,7 +39,7 @@ func TestEachCrowdIsToldOnce(t *testing.T) {
 		}
 		for n := range int64(3) {
 			for range 10 {
-				c.tell(syscall.EMFILE)
+				c.report(syscall.EMFILE)
 				time.Sleep(crowdedFor / 2)
 			}
 			told(n+1, n)

@@ -34,7 +34,7 @@ func ParseAddress(v string) (Address, error) {
 		return Address{}, fmt.Errorf("must be host:port; %s", remedy)
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return Address{}, fmt.Errorf("%q is no port from 0 to 65535", port)
+		return Address{}, fmt.Errorf("%q is not a port from 0 to 65535", port)
 	}
 	if strings.EqualFold(host, "localhost") {
 		host = "127.0.0.1" // never what a hosts file or a resolver makes of the name
@@ -48,10 +48,10 @@ func ParseAddress(v string) (Address, error) {
 // ParseSocket reads the path of a unix socket.
 func ParseSocket(path string) (Address, error) {
 	if !filepath.IsAbs(path) {
-		return Address{}, fmt.Errorf("needs an absolute path, as in unix:///run/outrider/outrider.sock")
+		return Address{}, fmt.Errorf("needs an absolute path, such as unix:///run/outrider/outrider.sock")
 	}
 	if len(path) > maxSocketPath {
-		return Address{}, fmt.Errorf("is a path of %d bytes, and a socket's may have %d; choose a shorter one", len(path), maxSocketPath)
+		return Address{}, fmt.Errorf("is a path of %d bytes, and a socket path may have %d; choose a shorter one", len(path), maxSocketPath)
 	}
 	return Address{"unix", path}, nil
 }
@@ -73,7 +73,7 @@ func (a Address) Listen(ctx context.Context) (net.Listener, error) {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, a.Network, a.Where)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, &TakenError{Text: a.Where + " is in use by another program: stop that one, or choose another port", InUse: true}
+		return nil, &TakenError{Text: a.Where + " is in use by another program: stop it, or choose another port", InUse: true}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", a.Where, err)

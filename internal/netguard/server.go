@@ -36,7 +36,7 @@ func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 // setting is what an operator raises to have more, in words for the log and for
 // the caller who is refused.
 func Guard(srv *http.Server, ln net.Listener, most int, setting string, log *slog.Logger) net.Listener {
-	l := limit(framed{&crowded{Listener: ln, log: log}}, most, filesAllowed(), setting, log)
+	l := limit(framed{&fileLimit{Listener: ln, log: log}}, most, filesAllowed(), setting, log)
 	srv.ConnState = l.state
 	return l
 }

@@ -30,7 +30,7 @@ func ListenSocket(ctx context.Context, path string) (net.Listener, error) {
 	defer file.Close() // FileListener works on a copy
 	if err := syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}); err != nil {
 		if errors.Is(err, syscall.ENOENT) {
-			return nil, fmt.Errorf("the folder of the socket %s does not exist: make it first, with mode 0700", path)
+			return nil, fmt.Errorf("the folder of the socket %s does not exist: create it first, with mode 0700", path)
 		}
 		return nil, fmt.Errorf("bind the socket %s: %w", path, err)
 	}
@@ -96,13 +96,13 @@ func removeStale(ctx context.Context, path string) error {
 		return fmt.Errorf("look at the socket %s: %w", path, err)
 	}
 	if info.Mode().Type() != fs.ModeSocket {
-		return &TakenError{Text: path + " exists and is no socket: choose another path"}
+		return &TakenError{Text: path + " exists and is not a socket: choose another path"}
 	}
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unix", path)
 	if err == nil {
 		c.Close()
-		return &TakenError{Text: "another server listens on " + path + ": stop that one, or choose another path", InUse: true}
+		return &TakenError{Text: "another server listens on " + path + ": stop it, or choose another path", InUse: true}
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("find out who listens on %s: %w", path, err)

@@ -48,16 +48,16 @@ func File(name string, how How) ([]byte, error) {
 	raw, err := io.ReadAll(io.LimitReader(f, how.Limit))
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, fmt.Errorf("%s is a pipe, and nobody has written to it, or closed it, for %v", name, how.Patience)
+		return nil, fmt.Errorf("%s is a pipe, and nobody wrote to it or closed it for %v", name, how.Patience)
 	case err == nil && piped && len(raw) == 0:
-		return nil, fmt.Errorf("%s is a pipe, and nobody writes to it", name)
+		return nil, fmt.Errorf("%s is a pipe without a writer", name)
 	}
 	return raw, err
 }
 
 // fits says why a file cannot be read, by what kind of file it is.
 func (how How) fits(name string, mode fs.FileMode) error {
-	what := "no plain file"
+	what := "not a plain file"
 	switch mode.Type() {
 	case 0:
 		return nil
@@ -69,12 +69,12 @@ func (how How) fits(name string, mode fs.FileMode) error {
 		if !how.Again {
 			return nil
 		}
-		return fmt.Errorf("%s is a pipe, and a file is needed, as it is read again at SIGHUP", name)
+		return fmt.Errorf("%s is a pipe, and must be a plain file, because SIGHUP reads it again", name)
 	case fs.ModeDevice, fs.ModeDevice | fs.ModeCharDevice:
 		if how.Devices {
 			return nil
 		}
 		what = "a device"
 	}
-	return fmt.Errorf("%s is %s, and a file is needed", name, what)
+	return fmt.Errorf("%s is %s, and must be a plain file", name, what)
 }

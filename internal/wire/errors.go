@@ -181,5 +181,5 @@ func Foreign(status int) error {
 		kind = job.Unavailable
 	}
 	return &job.Error{Kind: kind, Err: job.ErrForeign,
-		Message: fmt.Sprintf("the answer %d %s is none of a job server, but of a proxy or of another server at this address", status, http.StatusText(status))}
+		Message: fmt.Sprintf("the answer %d %s does not come from a job server, but from a proxy or another server at this address", status, http.StatusText(status))}
 }

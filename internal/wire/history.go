@@ -32,8 +32,8 @@ var became = map[string]job.State{
 	"job.retrying": job.Retryable, "job.discarded": job.Discarded, "job.cancelled": job.Cancelled,
 }
 
-// toldState is the state that an event tells of: a job that is held enters as pending.
-func toldState(e job.Event) job.State {
+// stateAfter is the state that an event tells of: a job that is held enters as pending.
+func stateAfter(e job.Event) job.State {
 	if e.Type == "job.enqueued" && bytes.Contains(e.Data, []byte(`"state":"pending"`)) {
 		return job.Pending
 	}
@@ -52,7 +52,7 @@ func AppendHistory(dst []byte, es []job.Event, after int64, p Paging) []byte {
 	b := rawjson.Object(dst)
 	from := array(&b, "events", es, func(b *rawjson.Writer, e job.Event) {
 		*b = AppendEvent(*b, e)
-		if s := toldState(e); s != job.None {
+		if s := stateAfter(e); s != job.None {
 			b.Reopen().Str("state", string(s)).End()
 		}
 	})

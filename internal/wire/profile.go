@@ -27,7 +27,7 @@ func ProfileOf(version string) (Profile, error) {
 	case "1.0", "1.0.0", "1":
 		return V1, nil
 	}
-	e := job.Errorf(job.Unsupported, "OJS-Version %.40q is not spoken here", version)
+	e := job.Errorf(job.Unsupported, "OJS-Version %.40q is not supported", version)
 	e.Details = map[string]any{"requested": version, "supported": []string{job.SpecVersion, "1.0"}}
 	return Bare, e
 }

@@ -43,9 +43,9 @@ func only(q url.Values, names ...string) error {
 		}
 		all := slices.Concat(names, paging)
 		if near := wording.Nearest(name, all); near != "" {
-			return refuse(short(name), "is no parameter here; did you mean "+near+"?")
+			return refuse(short(name), "is not a parameter of this list; did you mean "+near+"?")
 		}
-		return refuse(short(name), "is no parameter here; there are "+strings.Join(all, ", "))
+		return refuse(short(name), "is not a parameter of this list; there are "+strings.Join(all, ", "))
 	}
 	return nil
 }

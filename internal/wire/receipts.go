@@ -162,7 +162,7 @@ func ReadBatch(body []byte) ([]job.Receipt, error) {
 	rs := make([]job.Receipt, len(jobs))
 	for i, j := range jobs {
 		var a answered
-		if told(r.Jobs[i]) {
+		if hasVerdict(r.Jobs[i]) {
 			if err := read(r.Jobs[i], &a); err != nil {
 				return nil, err
 			}
@@ -173,8 +173,8 @@ func ReadBatch(body []byte) ([]job.Receipt, error) {
 	return rs, nil
 }
 
-// told reports whether an element may hold more than its job: few of a batch do,
+// hasVerdict reports whether an element may hold more than its job: few of a batch do,
 // and every one would have to be decoded twice.
-func told(raw json.RawMessage) bool {
+func hasVerdict(raw json.RawMessage) bool {
 	return bytes.Contains(raw, []byte(`"deduplicated"`)) || bytes.Contains(raw, []byte(`"replaced_job_id"`))
 }

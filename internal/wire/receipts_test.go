@@ -132,9 +132,9 @@ func TestExplanationIsReadBack(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, x) {
 		t.Errorf("got %+v, %v, want %+v", got, err, x)
 	}
-	x.Met, x.Frees, x.Answer = keyed(job.Active), time.UnixMilli(1_700_003_600_123).UTC(), "ignored"
+	x.Existing, x.Frees, x.Answer = keyed(job.Active), time.UnixMilli(1_700_003_600_123).UTC(), "ignored"
 	got, err = ReadExplanation(AppendExplanation(nil, x))
-	wantJob(t, got.Met, x.Met, err)
+	wantJob(t, got.Existing, x.Existing, err)
 	if !got.Frees.Equal(x.Frees) || got.Answer != x.Answer {
 		t.Errorf("got %+v, want %+v", got, x)
 	}
@@ -157,7 +157,7 @@ func TestFreesWhen(t *testing.T) {
 		{job.SetOf(job.Completed), job.Completed, time.Time{}, "never by itself, as a job that is completed stays so; release the key"},
 		{all, job.Active, time.Time{}, "never by itself, as the policy counts a job in every state; release the key"},
 	} {
-		x := job.Explanation{Policy: job.UniquePolicy{States: tt.states}, Met: aJob(tt.state), Frees: tt.frees}
+		x := job.Explanation{Policy: job.UniquePolicy{States: tt.states}, Existing: aJob(tt.state), Frees: tt.frees}
 		if got := freesWhen(x); got != tt.want {
 			t.Errorf("got %q, want %q", got, tt.want)
 		}
@@ -167,11 +167,11 @@ func TestFreesWhen(t *testing.T) {
 func TestClaimsAreReadBack(t *testing.T) {
 	t.Parallel()
 	at := time.UnixMilli(1_700_000_000_123).UTC()
-	want := job.Claims{Total: 3, AtLeast: true, Next: "7.x", Claims: []job.UniqueClaim{
+	want := job.HeldKeys{Total: 3, AtLeast: true, Next: "7.x", Keys: []job.HeldKey{
 		{Key: strings.Repeat("f0", 32), JobID: testID, Type: "a.b", Queue: "q", State: job.Active, Since: at, Until: at},
 		{Key: strings.Repeat("f1", 32), JobID: testID, Type: "a.b", Queue: "q", State: job.Active, Since: at},
 	}}
-	got, err := ReadClaims(AppendClaims(nil, want, Paging{Limit: 2}))
+	got, err := ReadHeldKeys(AppendHeldKeys(nil, want, Paging{Limit: 2}))
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}

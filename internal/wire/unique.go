@@ -26,20 +26,20 @@ func AppendExplanation(dst []byte, x job.Explanation) []byte {
 	b.End()
 	rawjson.Strings(&b, "dimensions", dimensions(x.Policy))
 	b.Str("canonical", string(x.Canonical)).Str("fingerprint", x.Fingerprint).Str("answer", x.Answer)
-	if x.Met == nil {
+	if x.Existing == nil {
 		return b.Null("held_by").Close()
 	}
 	b.Object("held_by")
-	b.Str("job_id", string(x.Met.ID))
-	b.Str("type", x.Met.Type)
-	b.Str("queue", x.Met.Queue)
-	b.Str("state", string(x.Met.State))
-	b.Time("since", x.Met.CreatedAt)
+	b.Str("job_id", string(x.Existing.ID))
+	b.Str("type", x.Existing.Type)
+	b.Str("queue", x.Existing.Queue)
+	b.Str("state", string(x.Existing.State))
+	b.Time("since", x.Existing.CreatedAt)
 	b.Time("frees_at", x.Frees)
 	b.Str("frees_when", freesWhen(x))
 	b.End()
 	b.Key("job")
-	b = x.Met.AppendJSON(b, job.View{})
+	b = x.Existing.AppendJSON(b, job.View{})
 	return b.Close()
 }
 
@@ -78,11 +78,11 @@ func dimensions(p job.UniquePolicy) []string {
 // freesWhen says, for a person, when the job that is met counts no more.
 func freesWhen(x job.Explanation) string {
 	in, until := x.Policy.States.List(), "at "+job.FormatTime(x.Frees)
-	stays := "a job that is " + string(x.Met.State) + " stays so"
+	stays := "a job that is " + string(x.Existing.State) + " stays so"
 	if len(in) == len(job.States) {
 		stays = "the policy counts a job in every state"
 	}
-	final := x.Met.State.Terminal() || len(in) == len(job.States)
+	final := x.Existing.State.Terminal() || len(in) == len(job.States)
 	leaves := "when it is no longer " + either(in)
 	switch {
 	case final && x.Frees.IsZero():
@@ -129,13 +129,13 @@ func ReadExplanation(body []byte) (job.Explanation, error) {
 	x := job.Explanation{Policy: p, Canonical: json.RawMessage(r.Canonical), Fingerprint: r.Fingerprint,
 		Answer: r.Answer, Frees: r.Held.Frees}
 	if r.Job != nil {
-		x.Met, err = parse(r.Job)
+		x.Existing, err = parse(r.Job)
 	}
 	return x, err
 }
 
-// DecodeClaimFilter reads the query of GET /ojs/v1/unique-jobs (contract §3.25).
-func DecodeClaimFilter(q url.Values) (f job.Filter, p Paging, err error) {
+// DecodeKeyFilter reads the query of GET /ojs/v1/unique-jobs (contract §3.25).
+func DecodeKeyFilter(q url.Values) (f job.Filter, p Paging, err error) {
 	if err := only(q, "state", "queue", "type"); err != nil {
 		return f, p, err
 	}
@@ -147,10 +147,10 @@ func DecodeClaimFilter(q url.Values) (f job.Filter, p Paging, err error) {
 	return f, p, err
 }
 
-// AppendClaims appends a page of the unique keys that are held (contract §3.25).
-func AppendClaims(dst []byte, c job.Claims, p Paging) []byte {
+// AppendHeldKeys appends a page of the unique keys that are held (contract §3.25).
+func AppendHeldKeys(dst []byte, c job.HeldKeys, p Paging) []byte {
 	b := rawjson.Object(dst)
-	objects(&b, "items", c.Claims, func(b *rawjson.Writer, v job.UniqueClaim) {
+	objects(&b, "items", c.Keys, func(b *rawjson.Writer, v job.HeldKey) {
 		b.Str("key", v.Key)
 		b.Str("job_id", string(v.JobID))
 		b.Str("type", v.Type)
@@ -159,13 +159,13 @@ func AppendClaims(dst []byte, c job.Claims, p Paging) []byte {
 		b.Time("since", v.Since)
 		b.Time("locked_until", v.Until)
 	})
-	more := c.Next != "" || int64(p.Offset+len(c.Claims)) < c.Total && p.Cursor == ""
+	more := c.Next != "" || int64(p.Offset+len(c.Keys)) < c.Total && p.Cursor == ""
 	pages(&b, p, listed{c.Total, c.AtLeast, more, c.Next})
 	return b.Close()
 }
 
-// ReadClaims reads a page of the unique keys that are held.
-func ReadClaims(body []byte) (job.Claims, error) {
+// ReadHeldKeys reads a page of the unique keys that are held.
+func ReadHeldKeys(body []byte) (job.HeldKeys, error) {
 	var r struct {
 		Items []struct {
 			Key   string    `json:"key"`
@@ -179,11 +179,11 @@ func ReadClaims(body []byte) (job.Claims, error) {
 		Pages pagination `json:"pagination"`
 	}
 	if err := read(body, &r); err != nil {
-		return job.Claims{}, err
+		return job.HeldKeys{}, err
 	}
-	c := job.Claims{Total: r.Pages.Total, AtLeast: r.Pages.AtLeast, Next: r.Pages.Next}
+	c := job.HeldKeys{Total: r.Pages.Total, AtLeast: r.Pages.AtLeast, Next: r.Pages.Next}
 	for _, v := range r.Items {
-		c.Claims = append(c.Claims, job.UniqueClaim(v))
+		c.Keys = append(c.Keys, job.HeldKey(v))
 	}
 	return c, nil
 }

@@ -21,7 +21,7 @@ func BadJSON(name string, raw []byte) error {
 		at = len(bytes.TrimRight(raw, " \t\r\n"))
 	}
 	line, column, text, mark := place(raw, at)
-	return fmt.Errorf("%s is no JSON, line %d, column %d: %w\n  %s\n  %s^", name, line, column, wrong, text, strings.Repeat(" ", mark))
+	return fmt.Errorf("%s is not valid JSON, line %d, column %d: %w\n  %s\n  %s^", name, line, column, wrong, text, strings.Repeat(" ", mark))
 }
 
 // around is how many characters are shown on either side of a mistake.

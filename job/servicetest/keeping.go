@@ -47,7 +47,7 @@ func explains(k *kit) {
 		x.Fingerprint != "71f9344b82e66297a49775bbe27752297922842b675330641ebe3ff4fea46c1f" {
 		k.t.Errorf("%s has the fingerprint %s", x.Canonical, x.Fingerprint)
 	}
-	if x.Answer != "created" || x.Met != nil || !x.Frees.IsZero() {
+	if x.Answer != "created" || x.Existing != nil || !x.Frees.IsZero() {
 		k.t.Errorf("%+v", x)
 	}
 	p := x.Policy
@@ -83,8 +83,8 @@ func explainsAnswers(k *kit) {
 		err := k.untouched("explaining", twin, func() error {
 			for conflict, want := range tt.want {
 				x := k.explain(unique(`{` + in + `,"on_conflict":"` + conflict + `"}`))
-				if x.Answer != want || x.Met == nil || text(x.Met) != text(k.read(twin.ID)) || !x.Frees.IsZero() {
-					k.t.Errorf("%s, %s: got %s and %+v, want %s", tt.place, conflict, x.Answer, x.Met, want)
+				if x.Answer != want || x.Existing == nil || text(x.Existing) != text(k.read(twin.ID)) || !x.Frees.IsZero() {
+					k.t.Errorf("%s, %s: got %s and %+v, want %s", tt.place, conflict, x.Answer, x.Existing, want)
 				}
 			}
 			return nil
@@ -102,8 +102,8 @@ func explainsAnswers(k *kit) {
 		if _, err := k.s.ReleaseKey(k.ctx(), k.key(unique(`{}`))); err != nil {
 			k.t.Fatal(err)
 		}
-		if x := k.explain(unique(`{` + in + `}`)); x.Answer != "created" || x.Met != nil {
-			k.t.Errorf("after the release: %s, %+v", x.Answer, x.Met)
+		if x := k.explain(unique(`{` + in + `}`)); x.Answer != "created" || x.Existing != nil {
+			k.t.Errorf("after the release: %s, %+v", x.Answer, x.Existing)
 		}
 	}
 }
@@ -123,12 +123,12 @@ func (k *kit) place(name string, policy func(*job.Envelope)) *job.Job {
 func explainsPeriod(k *kit) {
 	twin := k.push(unique(`{}`))
 	x := k.explain(unique(`{"period":"PT1H"}`))
-	if x.Met == nil || x.Met.ID != twin.ID || !x.Frees.Equal(twin.CreatedAt.Add(time.Hour)) {
+	if x.Existing == nil || x.Existing.ID != twin.ID || !x.Frees.Equal(twin.CreatedAt.Add(time.Hour)) {
 		k.t.Errorf("it frees at %s, created at %s", x.Frees, twin.CreatedAt)
 	}
 	k.pause(60 * time.Millisecond)
-	if x := k.explain(unique(`{"period":"PT0.05S"}`)); x.Met != nil || x.Answer != "created" {
-		k.t.Errorf("after the period: %s, %+v", x.Answer, x.Met)
+	if x := k.explain(unique(`{"period":"PT0.05S"}`)); x.Existing != nil || x.Answer != "created" {
+		k.t.Errorf("after the period: %s, %+v", x.Answer, x.Existing)
 	}
 }
 
@@ -142,9 +142,9 @@ func explainsNothing(k *kit) {
 }
 
 // claims lists the unique keys that are held.
-func (k *kit) claims(f job.Filter) job.Claims {
+func (k *kit) claims(f job.Filter) job.HeldKeys {
 	k.t.Helper()
-	c, err := k.s.Claims(k.ctx(), f)
+	c, err := k.s.HeldKeys(k.ctx(), f)
 	if err != nil {
 		k.t.Fatalf("claims %+v: %v", f, err)
 	}
@@ -152,16 +152,16 @@ func (k *kit) claims(f job.Filter) job.Claims {
 }
 
 // holders are the types of the jobs that a list of keys names.
-func holders(c job.Claims) string {
+func holders(c job.HeldKeys) string {
 	var types []string
-	for _, v := range c.Claims {
+	for _, v := range c.Keys {
 		types = append(types, v.Type)
 	}
 	return strings.Join(types, " ")
 }
 
 func listsClaims(k *kit) {
-	if c := k.claims(job.Filter{}); len(c.Claims) != 0 || c.Total != 0 || c.Next != "" {
+	if c := k.claims(job.Filter{}); len(c.Keys) != 0 || c.Total != 0 || c.Next != "" {
 		k.t.Errorf("at first: %+v", c)
 	}
 	of := func(name string) func(*job.Envelope) { return func(e *job.Envelope) { e.Type = name } }
@@ -179,7 +179,7 @@ func listsClaims(k *kit) {
 		{job.Filter{Offset: 1}, "a.outside a.two a.one"}, {job.Filter{Queue: "none"}, ""},
 	} {
 		c := k.claims(tt.f)
-		if total := len(c.Claims) + tt.f.Offset; holders(c) != tt.want || c.Total != int64(total) || c.Next != "" {
+		if total := len(c.Keys) + tt.f.Offset; holders(c) != tt.want || c.Total != int64(total) || c.Next != "" {
 			k.t.Errorf("%+v: got %q of %d, next %q; want %q", tt.f, holders(c), c.Total, c.Next, tt.want)
 		}
 	}
@@ -195,8 +195,8 @@ func listsClaims(k *kit) {
 	if got := strings.Join(all, " "); got != "b.three a.outside a.two a.one" {
 		k.t.Errorf("paged: %q", got)
 	}
-	c := k.claims(job.Filter{Type: "a.one"}).Claims[0]
-	want := job.UniqueClaim{Key: k.key(both(unique(`{}`), of("a.one"))), JobID: one.ID, Type: "a.one", Queue: queue, State: job.Available,
+	c := k.claims(job.Filter{Type: "a.one"}).Keys[0]
+	want := job.HeldKey{Key: k.key(both(unique(`{}`), of("a.one"))), JobID: one.ID, Type: "a.one", Queue: queue, State: job.Available,
 		Since: one.CreatedAt, Until: one.CreatedAt.Add(time.Hour)}
 	if !c.Since.Equal(want.Since) || !c.Until.Equal(want.Until) {
 		k.t.Errorf("got %+v, want %+v", c, want)
@@ -205,7 +205,7 @@ func listsClaims(k *kit) {
 	if c != want {
 		k.t.Errorf("got %+v, want %+v", c, want)
 	}
-	_, err := k.s.Claims(k.ctx(), job.Filter{Cursor: "made up"})
+	_, err := k.s.HeldKeys(k.ctx(), job.Filter{Cursor: "made up"})
 	k.is("a cursor that no list gave", err, job.Invalid)
 }
 
@@ -227,7 +227,7 @@ func leavesClaims(k *kit) {
 	held("replaced", "email.send")
 	k.pause(5 * time.Millisecond)
 	k.fresh("after the period", unique(`{"states":["active","available"],"period":"PT0.001S","on_conflict":"replace"}`))
-	if c := k.claims(job.Filter{}); len(c.Claims) > 1 {
+	if c := k.claims(job.Filter{}); len(c.Keys) > 1 {
 		k.t.Errorf("one key is held twice: %+v", c)
 	}
 }

@@ -41,7 +41,7 @@ func uniqueRewrittenKey(k *kit) {
 	k.met("other members, the same key", job.Rewritten, twin.ID, narrow)
 	k.met("and again", job.Rewritten, twin.ID, narrow)
 	k.rejects("the first policy and args", twin, wide)
-	if c := k.claims(job.Filter{}); c.Total != 1 || c.Claims[0].Key != k.key(wide) {
+	if c := k.claims(job.Filter{}); c.Total != 1 || c.Keys[0].Key != k.key(wide) {
 		k.t.Errorf("held are %+v, want %s", c, k.key(wide))
 	}
 	k.fresh("what its own policy would make of its args now", both(wide, args(`[{"a":1,"b":2}]`)))

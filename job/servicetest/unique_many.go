@@ -146,11 +146,11 @@ func keysOfOlderTwins(k *kit) {
 	key := k.key(unique(`{}`))
 	for i := len(jobs) - 1; i >= 0; i-- {
 		c := k.claims(job.Filter{})
-		if c.Total != 1 || len(c.Claims) != 1 || c.Claims[0].Key != key || c.Claims[0].JobID != jobs[i].ID {
+		if c.Total != 1 || len(c.Keys) != 1 || c.Keys[0].Key != key || c.Keys[0].JobID != jobs[i].ID {
 			k.t.Errorf("with %d alive the list has %+v, want %s", i+1, c, jobs[i].ID)
 		}
-		if x := k.explain(unique(`{}`)); x.Met == nil || x.Met.ID != jobs[i].ID {
-			k.t.Errorf("with %d alive %+v is met, want %s", i+1, x.Met, jobs[i].ID)
+		if x := k.explain(unique(`{}`)); x.Existing == nil || x.Existing.ID != jobs[i].ID {
+			k.t.Errorf("with %d alive %+v is met, want %s", i+1, x.Existing, jobs[i].ID)
 		}
 		if i > 0 {
 			k.cancel(jobs[i])
@@ -172,11 +172,11 @@ func keysOfFinishedTwins(k *kit) {
 	done := k.push(window)
 	k.complete()
 	next := k.fresh("a policy that does not count it", unique(`{}`))
-	if c := k.claims(job.Filter{}); c.Total != 1 || c.Claims[0].JobID != next.ID {
+	if c := k.claims(job.Filter{}); c.Total != 1 || c.Keys[0].JobID != next.ID {
 		k.t.Errorf("beside a job that is alive the list has %+v", c)
 	}
 	k.cancel(next)
-	if c := k.claims(job.Filter{}); c.Total != 1 || c.Claims[0].JobID != done.ID || c.Claims[0].State != job.Completed {
+	if c := k.claims(job.Filter{}); c.Total != 1 || c.Keys[0].JobID != done.ID || c.Keys[0].State != job.Completed {
 		k.t.Errorf("the list has %+v, want %s", c, done.ID)
 	}
 	k.met("and it answers", job.Ignored, done.ID, window)
@@ -192,7 +192,7 @@ func keysOfRevivedJobs(k *kit) {
 	if _, err := k.s.Revive(k.ctx(), dead.ID); err != nil {
 		k.t.Fatal(err)
 	}
-	if c := k.claims(job.Filter{}); c.Total != 1 || c.Claims[0].JobID != dead.ID {
+	if c := k.claims(job.Filter{}); c.Total != 1 || c.Keys[0].JobID != dead.ID {
 		k.t.Errorf("the list has %+v, want %s", c, dead.ID)
 	}
 	k.rejects("the same again", dead, unique(`{}`))

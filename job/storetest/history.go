@@ -149,9 +149,9 @@ func historyBounds(t *testing.T, s job.Store) {
 
 func tellings(t *testing.T, s job.Store) {
 	insert(t, s, New(t, "q", nil))
-	update(t, s, func(tx job.Tx) error { return tx.Tell(job.WorkerEvent(job.WorkerStarted, "w1", Now)) })
+	update(t, s, func(tx job.Tx) error { return tx.AddEvent(job.WorkerEvent(job.WorkerStarted, "w1", Now)) })
 	_ = s.Update(t.Context(), func(tx job.Tx) error {
-		if err := tx.Tell(job.WorkerEvent(job.WorkerStopped, "w1", Now)); err != nil {
+		if err := tx.AddEvent(job.WorkerEvent(job.WorkerStopped, "w1", Now)); err != nil {
 			return err
 		}
 		return job.Errorf(job.Conflict, "told inside a call that failed: must never be heard")
@@ -173,7 +173,7 @@ func manyTellings(t *testing.T, s job.Store) {
 	const many = 2500
 	tell := func(tx job.Tx, n int) error {
 		for i := range n {
-			if err := tx.Tell(job.WorkerEvent(job.WorkerStarted, fmt.Sprint("w", i), Now)); err != nil {
+			if err := tx.AddEvent(job.WorkerEvent(job.WorkerStarted, fmt.Sprint("w", i), Now)); err != nil {
 				return err
 			}
 		}

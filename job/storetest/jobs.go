@@ -28,7 +28,7 @@ func full(t *testing.T) *job.Job {
 	j.Attempt, j.Releases, j.RetryDelay = 2, 1, 1500*time.Millisecond
 	j.ActivatedAt = Now.Add(time.Second)
 	j.Error, j.Errors = json.RawMessage(`{"type":"E","message":"m"}`), json.RawMessage(`[{"type":"E","message":"m"}]`)
-	j.Lost = &job.LostLease{Token: "old", Worker: "w0", Length: time.Minute, At: Now, Claims: 1}
+	j.Lost = &job.LostLease{Token: "old", Worker: "w0", Length: time.Minute, At: Now, Fetches: 1}
 	return j
 }
 

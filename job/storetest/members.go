@@ -35,10 +35,10 @@ var happened = map[string]func(*testing.T, *job.Job){
 		j.Lease = job.Lease{Token: "t", Worker: "w", Length: time.Minute, Until: Now.Add(time.Minute)}
 	},
 	"Lost": func(t *testing.T, j *job.Job) {
-		j.Lost = &job.LostLease{Token: "t", Length: time.Second, At: Now, Claims: 1}
+		j.Lost = &job.LostLease{Token: "t", Length: time.Second, At: Now, Fetches: 1}
 	},
 	"Dead":        func(t *testing.T, j *job.Job) { j.State, j.FinishedAt, j.Dead = job.Discarded, Now, true },
-	"Told":        func(t *testing.T, j *job.Job) { j.Told = 0 },
+	"Told":        func(t *testing.T, j *job.Job) { j.LastEvent = 0 },
 	"Fingerprint": func(t *testing.T, j *job.Job) { keyed(t, j) },
 	"Holds":       func(t *testing.T, j *job.Job) { keyed(t, j); j.Holds = job.SetOf(job.Available) },
 	"DedupUntil": func(t *testing.T, j *job.Job) {
@@ -129,9 +129,9 @@ func statusChanges(t *testing.T, s job.Store) {
 					if now, err = tx.Job(plain.ID); err != nil {
 						return err
 					}
-					seq, told := now.Seq, now.Told
+					seq, told := now.Seq, now.LastEvent
 					now.Status = want.Status
-					if now.Told = told; f.Name != "Seq" { // without one, the store gives the next
+					if now.LastEvent = told; f.Name != "Seq" { // without one, the store gives the next
 						now.Seq = seq
 					}
 					return tx.UpdateJob(now)

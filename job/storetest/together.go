@@ -45,8 +45,8 @@ func together(t *testing.T, s job.Store) {
 		}
 		view(t, s, func(tx job.ReadTx) error {
 			es, err := tx.History(j.ID)
-			if err == nil && (len(es) != 1 && j.State != job.Pending || len(es) > 0 && es[len(es)-1].Seq != j.Told) {
-				t.Errorf("job %d, %s, has told %d events, the newest is not %d", i, j.State, len(es), j.Told)
+			if err == nil && (len(es) != 1 && j.State != job.Pending || len(es) > 0 && es[len(es)-1].Seq != j.LastEvent) {
+				t.Errorf("job %d, %s, has told %d events, the newest is not %d", i, j.State, len(es), j.LastEvent)
 			}
 			return err
 		})

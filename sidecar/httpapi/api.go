@@ -79,9 +79,9 @@ func New(svc job.Service, opts Options) http.Handler {
 
 type api struct {
 	Options
-	svc     job.Service
-	enqueue func(context.Context, ...job.Checked) ([]job.Receipt, error)
-	unwell  atomic.Bool // the last who asked was told so
+	svc       job.Service
+	enqueue   func(context.Context, ...job.Checked) ([]job.Receipt, error)
+	unhealthy atomic.Bool // the last who asked was told so
 }
 
 func newEcho(svc job.Service, opts Options) *echo.Echo {

@@ -18,9 +18,9 @@ const (
 	// small jobs never wait for those with large ones. All of it together is bounded
 	// by the number of connections.
 	small = 32 << 10
-	// fold is how many bytes of memory a byte of a body takes while it is worked on:
+	// copies is how many bytes of memory a byte of a body takes while it is worked on:
 	// the body or the row, the job that is made of it, and the answer.
-	fold = 3
+	copies = 3
 	// perJob is what a job of a batch takes beside its bytes: the envelope, the job,
 	// the receipt and the store's copy of it.
 	perJob = 4 << 10
@@ -151,7 +151,7 @@ func (c *charge) await(ctx context.Context, n int64) error {
 	}
 	if need := cost(c.held + n); need > c.of.size {
 		e := job.Errorf(job.TooLarge, "this request would take about %d MB of memory, and the server may use %d MB for all of them; send it in smaller parts, or raise the server's memory limit", need>>20, c.of.size>>20)
-		e.Details = map[string]any{"limit": c.of.size / fold}
+		e.Details = map[string]any{"limit": c.of.size / copies}
 		return e
 	}
 	return job.Errorf(job.Unavailable, "the server is busy with other large bodies and has no memory left for this one; nothing was done, so send it again, or in smaller parts, or raise the server's memory limit")

@@ -258,7 +258,7 @@ func TestLargeBodiesBeyondTheBudget(t *testing.T) {
 		if resp := read1(t, from); resp.StatusCode != http.StatusServiceUnavailable {
 			t.Errorf("a large answer: %d", resp.StatusCode)
 		}
-		one := `{"type":"mail.send","args":["` + strings.Repeat("x", small/fold-50) + `"]}`
+		one := `{"type":"mail.send","args":["` + strings.Repeat("x", small/copies-50) + `"]}`
 		from, c = dial(posting(pushPath, len(one), one))
 		defer c.Close()
 		if resp := read1(t, from); resp.StatusCode != http.StatusCreated {

@@ -44,7 +44,7 @@ func (a *api) deadInfo(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := j.Buried(); err != nil {
+	if err := j.CheckDead(); err != nil {
 		return err
 	}
 	b := buffer()

@@ -87,7 +87,7 @@ func read(r *incoming, size int64, exact bool) ([]byte, error) {
 			break
 		}
 		if err == wire.ErrStalled {
-			return nil, job.Errorf(job.Unavailable, "the body stood still after %d bytes, and its memory is needed by others; nothing was done: %w", len(buf), err)
+			return nil, job.Errorf(job.Unavailable, "no more of the body came after %d bytes, and others need the memory; nothing was done: %w", len(buf), err)
 		}
 		if err != nil {
 			return nil, job.Errorf(job.Malformed, "the body broke off after %d bytes: %w", len(buf), err)
@@ -238,7 +238,7 @@ func routeError(he *echo.HTTPError) error {
 	case http.StatusNotFound:
 		return job.Errorf(job.NotFound, "there is nothing at this path")
 	case http.StatusMethodNotAllowed:
-		return job.Errorf(job.NotAllowed, "this path does not know the method")
+		return job.Errorf(job.NotAllowed, "this path does not have the method")
 	}
 	return job.Errorf(job.Internal, "router: %w", he)
 }

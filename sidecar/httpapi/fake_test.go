@@ -50,7 +50,7 @@ type fake struct {
 	history    func(context.Context, job.ID) ([]job.Event, error)
 
 	explain      func(context.Context, job.Checked) (job.Explanation, error)
-	claims       func(context.Context, job.Filter) (job.Claims, error)
+	claims       func(context.Context, job.Filter) (job.HeldKeys, error)
 	releaseKey   func(context.Context, string) (int, error)
 	dedupOwner   func(context.Context, string, string) (*job.Job, error)
 	releaseDedup func(context.Context, string, string) (bool, error)
@@ -207,7 +207,7 @@ func (f *fake) Explain(ctx context.Context, e job.Checked) (job.Explanation, err
 	return f.explain(ctx, e)
 }
 
-func (f *fake) Claims(ctx context.Context, q job.Filter) (job.Claims, error) {
+func (f *fake) HeldKeys(ctx context.Context, q job.Filter) (job.HeldKeys, error) {
 	f.calls.Add(1)
 	return f.claims(ctx, q)
 }

@@ -67,11 +67,11 @@ func keeping(f *fake) {
 		}
 		return c.Explain(noon, twins)
 	}
-	f.claims = func(_ context.Context, q job.Filter) (job.Claims, error) {
-		one := job.UniqueClaim{Key: aKey, JobID: idTwo, Type: "mail.send", Queue: "mail", State: job.Active, Since: noon}
+	f.claims = func(_ context.Context, q job.Filter) (job.HeldKeys, error) {
+		one := job.HeldKey{Key: aKey, JobID: idTwo, Type: "mail.send", Queue: "mail", State: job.Active, Since: noon}
 		two := one
 		two.JobID, two.Until = idOne, noon.Add(3600e9)
-		return job.Claims{Claims: []job.UniqueClaim{one, two}[:min(2, q.Limit)], Total: 45, Next: "next"}, nil
+		return job.HeldKeys{Keys: []job.HeldKey{one, two}[:min(2, q.Limit)], Total: 45, Next: "next"}, nil
 	}
 	f.releaseKey = func(context.Context, string) (int, error) { return 2, nil }
 	f.dedupOwner = func(_ context.Context, queue, id string) (*job.Job, error) {

@@ -102,15 +102,15 @@ func sooner(a, b time.Time) time.Time {
 func (m *metered) receive(ctx context.Context, body io.Reader, size int64) (*incoming, error) {
 	m.body = incoming{Reader: body}
 	in := &m.body
-	if size <= small/fold && size >= 0 {
+	if size <= small/copies && size >= 0 {
 		return in, nil
 	}
 	if size > 0 {
-		if err := m.charge.await(ctx, fold*size); err != nil {
+		if err := m.charge.await(ctx, copies*size); err != nil {
 			return nil, err
 		}
 	} else {
-		in.grow = func(by int64) error { return m.charge.await(ctx, fold*by) }
+		in.grow = func(by int64) error { return m.charge.await(ctx, copies*by) }
 	}
 	in.conn, in.over = http.NewResponseController(m.ResponseWriter), time.Now().Add(longest)
 	return in, nil
@@ -169,13 +169,13 @@ func (m *metered) Take(n int) bool {
 
 // hold charges for what is read beside the page.
 func (m *metered) hold(n int) bool {
-	m.cut = !m.charge.grow(fold * int64(n))
+	m.cut = !m.charge.grow(copies * int64(n))
 	return !m.cut
 }
 
 // Reset is part of [job.Room].
 func (m *metered) Reset() {
-	m.charge.settle(m.charge.held - fold*int64(m.page))
+	m.charge.settle(m.charge.held - copies*int64(m.page))
 	m.page, m.cut = 0, false
 }
 

@@ -38,15 +38,15 @@ func (a *api) deregister(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return a.farewell(c, id)
+	return a.forgetWorker(c, id)
 }
 
 // removeWorker is deregister with the worker in the path. A body is not looked at.
 func (a *api) removeWorker(c echo.Context) error {
-	return a.farewell(c, param(c, "id"))
+	return a.forgetWorker(c, param(c, "id"))
 }
 
-func (a *api) farewell(c echo.Context, id string) error {
+func (a *api) forgetWorker(c echo.Context, id string) error {
 	released, err := a.svc.Deregister(c.Request().Context(), id)
 	if err != nil {
 		return err

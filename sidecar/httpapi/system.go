@@ -40,14 +40,14 @@ func (a *api) measure(c echo.Context) (job.Health, int) {
 		h = job.Health{Backend: a.Backend, Problem: err.Error(), Time: a.Now()}
 	}
 	if h.OK {
-		if a.unwell.CompareAndSwap(true, false) {
+		if a.unhealthy.CompareAndSwap(true, false) {
 			a.Log.LogAttrs(ctx, slog.LevelInfo, "healthy again")
 		}
 		return h, http.StatusOK
 	}
 	c.Response().Header().Set("Retry-After", "1")
 	level := slog.LevelDebug // who asks often is not told often
-	if !h.Told && !a.unwell.Swap(true) {
+	if !h.Logged && !a.unhealthy.Swap(true) {
 		level = slog.LevelWarn
 	}
 	a.Log.LogAttrs(ctx, level, "unhealthy", slog.String("problem", h.Problem),

@@ -11,7 +11,7 @@ import (
 
 func (a *api) unique(g *echo.Group) {
 	g.POST("/unique/explain", a.explain)
-	get(g, "/unique-jobs", a.claims)
+	get(g, "/unique-jobs", a.heldKeys)
 	g.DELETE("/unique-jobs/:key", a.releaseKey)
 	for _, name := range []string{"deduplication", "debounce"} { // the second is the older name
 		get(g, "/queues/:name/"+name+"/:id", a.dedupOwner(name == "debounce"))
@@ -38,22 +38,22 @@ func (a *api) explain(c echo.Context) error {
 	return send(c, http.StatusOK, b)
 }
 
-// claims shows a page of the unique keys that are held (contract §3.25).
-func (a *api) claims(c echo.Context) error {
+// heldKeys shows a page of the unique keys that are held (contract §3.25).
+func (a *api) heldKeys(c echo.Context) error {
 	q, err := query(c)
 	if err != nil {
 		return err
 	}
-	f, p, err := wire.DecodeClaimFilter(q)
+	f, p, err := wire.DecodeKeyFilter(q)
 	if err != nil {
 		return err
 	}
-	page, err := a.svc.Claims(c.Request().Context(), f)
+	page, err := a.svc.HeldKeys(c.Request().Context(), f)
 	if err != nil {
 		return err
 	}
 	b := buffer()
-	*b = wire.AppendClaims(*b, page, p)
+	*b = wire.AppendHeldKeys(*b, page, p)
 	return send(c, http.StatusOK, b)
 }
 

@@ -30,9 +30,9 @@ func TestUnhealthyIsToldOnce(t *testing.T) {
 		log.Reset()
 		h = job.Health{OK: true}
 		ask(3, 200, "ok")
-		h = job.Health{Problem: "no room", Told: told}
+		h = job.Health{Problem: "no room", Logged: told}
 		ask(5, 503, "unhealthy")
-		h = job.Health{OK: true, Degraded: true, Problem: "slow", Told: true}
+		h = job.Health{OK: true, Degraded: true, Problem: "slow", Logged: true}
 		ask(2, 200, "degraded")
 		want := map[bool][2]int{false: {1, 2}, true: {0, 1}}[told]
 		if w, i := strings.Count(log.String(), `"level":"WARN"`), strings.Count(log.String(), "healthy again"); w != want[0] || i != want[1] {

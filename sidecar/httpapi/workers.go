@@ -133,7 +133,7 @@ func (a *api) giveBack(ctx context.Context, jobs []*job.Job) {
 func (a *api) release(ctx context.Context, claim job.Claim) {
 	_, err := a.svc.Fail(ctx, claim, job.Failure{Requeue: true, Undelivered: true})
 	if kind := job.KindOf(err); err != nil && kind != job.Conflict && kind != job.NotFound { // else it is not theirs any more
-		a.Log.LogAttrs(ctx, slog.LevelWarn, "fetched job not given back; its reservation must run out",
+		a.Log.LogAttrs(ctx, slog.LevelWarn, "fetched job could not be given back; its reservation has to run out",
 			slog.String("job_id", string(claim.ID)), slog.String("error", err.Error()))
 	}
 }

@@ -63,7 +63,7 @@ func (s *Schedules) fireSome(ctx context.Context, due []*entry, now time.Time) e
 			return ctx.Err()
 		}
 		if err != nil { // nobody can tell now, and the others need not wait for it
-			s.host.Log.Error("a middleware cannot tell now whether a schedule may make its job, and will be asked again", "cron", e.cron.Name, "error", err)
+			s.host.Log.Error("a middleware could not decide about the job of a schedule, and will be asked again", "cron", e.cron.Name, "error", err)
 			e.wake = now.Add(pause)
 			continue
 		}
@@ -142,7 +142,7 @@ func (s *Schedules) settle(ctx context.Context, firings []firing, now time.Time)
 			err = s.reread(ctx, firings[0].e.cron.Name, now)
 		}
 		if err != nil {
-			s.host.Log.Error("the tick of a schedule could not be stored and will be tried again", "cron", firings[0].e.cron.Name, "error", err)
+			s.host.Log.Error("the tick of a schedule could not be stored; trying again", "cron", firings[0].e.cron.Name, "error", err)
 			firings[0].e.wake = now.Add(time.Minute)
 		}
 		firings = firings[max(n, 1):]
@@ -217,8 +217,8 @@ func (s *Schedules) take(b *batch, f *firing, now time.Time) error {
 			return err
 		}
 	}
-	for _, e := range f.Told {
-		if err := b.Tell(e); err != nil {
+	for _, e := range f.Events {
+		if err := b.AddEvent(e); err != nil {
 			return err
 		}
 	}
@@ -247,5 +247,5 @@ func (s *Schedules) result(b *batch, c *job.Cron, f *firing, now time.Time) erro
 	if r.Skipped == job.SkippedElsewhere {
 		return nil // that server tells
 	}
-	return b.Tell(job.CronEvent(kind, c.Name, now, r))
+	return b.AddEvent(job.CronEvent(kind, c.Name, now, r))
 }

@@ -122,7 +122,7 @@ func (x *cronPlay) decide(e *entry) {
 
 // told holds what is said to be missed: nothing that has made a job.
 func (x *cronPlay) told(d cronsched.Decision) {
-	for _, e := range d.Told {
+	for _, e := range d.Events {
 		var missed struct{ From, To time.Time }
 		if err := json.Unmarshal(e.Data, &missed); err != nil {
 			x.r.Fatal(err)

@@ -13,7 +13,7 @@ type run struct {
 	refused error // by a middleware, or a rule of jobs
 
 	job     *job.Job
-	met     error  // why there is no job
+	refusal error  // why there is no job
 	skipped string // the same as a reason of CronSkipped
 }
 
@@ -38,8 +38,8 @@ func (s *Schedules) allow(ctx context.Context, r *run) error {
 // launch makes the job of a run in a transaction, if the overlap policy and the
 // keys let it, and notes it in c. insert stores a job without a key.
 func (s *Schedules) launch(tx Tx, c *job.Cron, r *run, now time.Time, insert func(*job.Job) error) error {
-	r.job, r.met, r.skipped = nil, r.refused, ""
-	if r.met != nil {
+	r.job, r.refusal, r.skipped = nil, r.refused, ""
+	if r.refusal != nil {
 		r.skipped = job.SkippedRejected
 		return nil
 	}
@@ -50,7 +50,7 @@ func (s *Schedules) launch(tx Tx, c *job.Cron, r *run, now time.Time, insert fun
 			return err
 		}
 		if err == nil && !previous.State.Terminal() {
-			if behind, err = overlap(tx, c, r, previous, now); err != nil || r.met != nil {
+			if behind, err = overlap(tx, c, r, previous, now); err != nil || r.refusal != nil {
 				return err
 			}
 		}
@@ -69,9 +69,9 @@ func (s *Schedules) launch(tx Tx, c *job.Cron, r *run, now time.Time, insert fun
 	case err != nil && (job.KindOf(err) == job.Internal || job.KindOf(err) == job.Unavailable):
 		return err
 	case err != nil:
-		r.met, r.skipped = err, job.SkippedDuplicate
+		r.refusal, r.skipped = err, job.SkippedDuplicate
 	case receipt.Existing:
-		r.met = job.Errorf(job.Conflict, "job %s stands for this run already: %s", receipt.ID, receipt.Verdict)
+		r.refusal = job.Errorf(job.Conflict, "job %s stands for this run already: %s", receipt.ID, receipt.Verdict)
 		r.skipped = job.SkippedDuplicate
 	default:
 		r.job = receipt.Job
@@ -96,6 +96,6 @@ func overlap(tx Tx, c *job.Cron, r *run, previous *job.Job, now time.Time) (behi
 	e := job.Errorf(job.Conflict, "the job of the run before, %s, is %s, and the overlap policy of %s is skip", previous.ID, previous.State, c.Name)
 	e.Details = map[string]any{"job_id": string(previous.ID), "current_state": string(previous.State),
 		"hint": "Let the job named in details end, or cancel it; or choose another overlap_policy."}
-	r.met, r.skipped = e, job.SkippedOverlap
+	r.refusal, r.skipped = e, job.SkippedOverlap
 	return "", nil
 }

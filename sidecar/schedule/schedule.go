@@ -91,12 +91,12 @@ func (s *Schedules) Run(ctx context.Context) {
 func (s *Schedules) Fire(ctx context.Context) (next time.Time) {
 	now := s.host.Now()
 	if back := s.looked.Sub(now); back > 0 && s.table.rewound(now) {
-		s.host.Log.Warn("the clock was set back; schedules do not fire again for what they have fired for", "back", back)
+		s.host.Log.Warn("the clock was set back; ticks that have fired do not fire again", "back", back)
 	}
 	s.looked = now
 	if err := s.fire(ctx, now); err != nil {
 		if ctx.Err() == nil {
-			s.host.Log.Error("a background duty failed and will be tried again", "duty", "cron", "error", err)
+			s.host.Log.Error("a background task failed and will be retried", "duty", "cron", "error", err)
 		}
 		return now.Add(pause)
 	}

@@ -240,10 +240,10 @@ func (s *Schedules) TriggerCron(ctx context.Context, name string) (*job.Job, err
 		if err := s.launch(tx, c, r, now, func(j *job.Job) error { return tx.Insert(j) }); err != nil {
 			return err
 		}
-		if r.met != nil {
-			return r.met
+		if r.refusal != nil {
+			return r.refusal
 		}
-		if err := tx.Tell(job.CronEvent(job.CronTriggered, name, now, job.CronRun{At: now, JobID: r.job.ID})); err != nil {
+		if err := tx.AddEvent(job.CronEvent(job.CronTriggered, name, now, job.CronRun{At: now, JobID: r.job.ID})); err != nil {
 			return err
 		}
 		c.Note(job.CronRun{At: now, JobID: r.job.ID})
