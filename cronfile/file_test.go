@@ -153,7 +153,7 @@ func TestFilesAreBounded(t *testing.T) {
 		fmt.Fprintf(&wide, "      k%d: 1\n", i)
 	}
 	for name, tt := range map[string]struct{ text, want string }{
-		"long":     {strings.Repeat("#", MaxBytes+1), "longer than 1 MiB"},
+		"long":     {strings.Repeat("#", MaxBytes+1), "larger than 1 MiB"},
 		"brackets": {head + "    args: " + strings.Repeat("[", 60_000), "deep"},
 		"pairs":    {head + "    args: " + strings.Repeat("[", 30_000) + strings.Repeat("]", 30_000), "deep"},
 		"dashes":   {head + "    args:\n      " + strings.Repeat("- ", 30_000) + "a\n", "deep"},

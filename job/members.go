@@ -133,7 +133,7 @@ func ownMembers() []member {
 			lengths, func(s *Status) *time.Duration { return &s.Lease.Length }),
 		happened(member{field: "Lost", column: "lost", writes: atClaims, unshown: own, value: lostValue, set: setLost},
 			kind[*LostLease]{equal: same[*LostLease]}, func(s *Status) **LostLease { return &s.Lost }),
-		happened(member{field: "Told", column: "told", writes: atClaims, required: true, unshown: own},
+		happened(member{field: "LastEvent", column: "told", writes: atClaims, required: true, unshown: own},
 			numbers[int64](), func(s *Status) *int64 { return &s.LastEvent }),
 		happened(member{field: "Fingerprint", column: "fingerprint", writes: atKeys, unshown: own, value: fingerprintValue, set: setFingerprint},
 			texts[string](), func(s *Status) *string { return &s.Fingerprint }),

@@ -129,7 +129,7 @@ type Tx interface {
 type JobWriter interface {
 	// InsertJob stores a new job, its events and its counters. Duplicate if the
 	// ID exists; Internal if another job Holds its Fingerprint or has its CustomID,
-	// which the caller has looked at before. A job with Seq 0 is given the next Seq, also in *j; so is Told.
+	// which the caller has looked at before. A job with Seq 0 is given the next Seq, also in *j; so is LastEvent.
 	InsertJob(j *Job) error
 	// InsertJobs is InsertJob for many jobs, in their order. It stores those whose
 	// ID is free, and says of each whether it was.
@@ -139,7 +139,7 @@ type JobWriter interface {
 	// has this ID or this Fingerprint, and does nothing otherwise.
 	InsertFirst(j *Job) (bool, error)
 	// UpdateJob saves the Status of a job that this tx has read, with its
-	// events and counters. Seq and Told are given as by InsertJob.
+	// events and counters. Seq and LastEvent are given as by InsertJob.
 	UpdateJob(j *Job) error
 	// RewriteJob is UpdateJob that also saves Args and Meta.
 	RewriteJob(j *Job) error
@@ -255,7 +255,7 @@ type WorkerInfo struct {
 }
 
 // Merge is what is known of a worker after it has told now of itself at t: new
-// values replace old ones, and what it does not mention stays. Directive and Told
+// values replace old ones, and what it does not mention stays. Directive and LastDirective
 // are never the worker's to set; Stale ends when a worker speaks.
 func (w WorkerInfo) Merge(now WorkerInfo, t time.Time) WorkerInfo {
 	now.Directive, now.LastDirective, now.Stale = w.Directive, w.LastDirective, false

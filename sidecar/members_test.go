@@ -237,7 +237,7 @@ func facts(j *job.Job) map[string]string {
 			switch f.Name {
 			case "Delay", "TTL", "Hold": // are asked for once, and what comes of them is kept
 				continue
-			case "Seq", "Told", "Extra": // the first two are the store's to give
+			case "Seq", "LastEvent", "Extra": // the first two are the store's to give
 				continue
 			}
 			if !f.IsExported() {

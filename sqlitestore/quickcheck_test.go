@@ -61,7 +61,7 @@ func checked(t *testing.T, path string) (*Store, string) {
 func TestACheckAfterAnUncleanStop(t *testing.T) {
 	path := killed(t, 5).put(t)
 	s, told := checked(t, path)
-	if s.Checked() != CheckPassed || s.Trouble() != nil || !strings.Contains(told, "was not closed in order") || !strings.Contains(told, "is whole") {
+	if s.Checked() != CheckPassed || s.Trouble() != nil || !strings.Contains(told, "was not closed cleanly") || !strings.Contains(told, "is intact") {
 		t.Errorf("the check is %q, trouble %v, told was %s", s.Checked(), s.Trouble(), told)
 	}
 	if err := s.Close(); err != nil {

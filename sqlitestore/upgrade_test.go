@@ -175,7 +175,7 @@ func TestUpgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer old.Close()
-	if got := told.String(); strings.Count(got, "the database was brought to the schema of this outrider") != 1 || !strings.Contains(got, "from=1 to=3") {
+	if got := told.String(); strings.Count(got, "the database was migrated to this version") != 1 || !strings.Contains(got, "from=1 to=3") {
 		t.Errorf("told %q", got)
 	}
 	if got, want := shape(t, old.w.conn), shape(t, s.w.conn); !slices.Equal(got, want) || len(want) < 80 {

@@ -13,11 +13,11 @@ func TestOneOutboxNamedTwice(t *testing.T) {
 	file := filepath.Join(dir, "shop.db")
 	for _, args := range [][]string{{"serve"}, {"relay", "--to", "http://127.0.0.1:1"}, {"outbox", "check"}} {
 		o := try(t, nil, append(args, "--outbox", "sqlite:shop.db", "--outbox", "sqlite:"+file)...)
-		if o.code != exitUsage || !strings.Contains(o.stderr, "named twice") {
+		if o.code != exitUsage || !strings.Contains(o.stderr, "given twice") {
 			t.Errorf("%v: got %+v", args, o)
 		}
 	}
-	if o := try(t, nil, "outbox", "check", "sqlite:shop.db", "sqlite:./shop.db"); o.code != exitUsage || !strings.Contains(o.stderr, "named twice") {
+	if o := try(t, nil, "outbox", "check", "sqlite:shop.db", "sqlite:./shop.db"); o.code != exitUsage || !strings.Contains(o.stderr, "given twice") {
 		t.Errorf("arguments: got %+v", o)
 	}
 }

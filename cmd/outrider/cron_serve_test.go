@@ -88,7 +88,7 @@ func TestServeKeepsACronFile(t *testing.T) {
 		}
 	}
 	for _, step := range []struct{ text, names, log string }{
-		{"crons: [", "by-hand nightly often poll", "no YAML"},
+		{"crons: [", "by-hand nightly often poll", "not valid YAML"},
 		{"", "by-hand nightly often poll", "has no crons"},
 		{cronsNameless, "by-hand nightly often poll", "no schedule was removed"},
 		{"crons:\n  - {name: often, cron: \"* * * *\", type: a.b}\n", "by-hand often", "fields"},

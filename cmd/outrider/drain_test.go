@@ -73,14 +73,14 @@ func TestDrainWaitsForWorkersThatSpeakUntilTheGraceIsOver(t *testing.T) {
 			}
 		}
 	})
-	if took != 30*time.Second || !strings.Contains(log, "the grace is over") {
+	if took != 30*time.Second || !strings.Contains(log, "the grace period is over") {
 		t.Errorf("took %v:\n%s", took, log)
 	}
 }
 
 func TestDrainWaitsForNoWorkerThatIsGone(t *testing.T) {
 	took, log := drained(t, 30*time.Second, func(context.Context, *server, *job.Job) {})
-	if took < silence || took > silence+200*time.Millisecond || !strings.Contains(log, "no worker speaks") {
+	if took < silence || took > silence+200*time.Millisecond || !strings.Contains(log, "no worker has spoken") {
 		t.Errorf("took %v:\n%s", took, log)
 	}
 }

@@ -56,16 +56,16 @@ func TestWhatIsNoFileHoldsNothingUp(t *testing.T) {
 		{folder, "is a folder", exitFailed, "", "serve --listen 127.0.0.1:0 --db DB --cron-file FILE"},
 		{socket, "is a socket", exitFailed, "", "serve --listen 127.0.0.1:0 --db DB --cron-file FILE"},
 		{"/dev/zero", "is a device", exitFailed, "", "serve --listen 127.0.0.1:0 --db DB --cron-file FILE"},
-		{fifo, "nobody writes", exitFailed, "", "cron apply -f FILE"},
+		{fifo, "is a pipe without a writer", exitFailed, "", "cron apply -f FILE"},
 		{folder, "is a folder", exitFailed, "", "cron apply -f FILE"},
 		{socket, "is a socket", exitFailed, "", "cron diff -f FILE"},
-		{fifo, "nobody writes", exitFailed, "", "unique explain FILE"},
+		{fifo, "is a pipe without a writer", exitFailed, "", "unique explain FILE"},
 		{folder, "is a folder", exitFailed, "", "unique explain FILE"},
-		{fifo, "nobody writes", exitUsage, "OUTRIDER_URL_FILE", "cron ls"},
+		{fifo, "is a pipe without a writer", exitUsage, "OUTRIDER_URL_FILE", "cron ls"},
 		{folder, "is a folder", exitUsage, "OUTRIDER_URL_FILE", "cron ls"},
 		{socket, "is a socket", exitUsage, "OUTRIDER_URL_FILE", "cron ls"},
 		{"/dev/zero", "is a device", exitUsage, "OUTRIDER_OUTBOX_FILE", "serve --listen 127.0.0.1:0 --db DB"},
-		{fifo, "nobody writes", exitUsage, "OUTRIDER_OUTBOX_FILE", "serve --listen 127.0.0.1:0 --db DB"},
+		{fifo, "is a pipe without a writer", exitUsage, "OUTRIDER_OUTBOX_FILE", "serve --listen 127.0.0.1:0 --db DB"},
 		{fifo, "is not a plain file", exitFailed, "", "serve --listen 127.0.0.1:0 --db DB --outbox sqlite:FILE"},
 		{folder, "is not a plain file", exitFailed, "", "outbox check sqlite:FILE"},
 		{fifo, "is not a plain file", exitFailed, "", "outbox init sqlite:FILE"},
@@ -120,7 +120,7 @@ func TestAPipeIsReadOnce(t *testing.T) {
 // TestASettingIsNotAwaitedForEver: of a pipe into which nobody writes.
 func TestASettingIsNotAwaitedForEver(t *testing.T) {
 	_, r := pipe(t)
-	if o := brief(t, []string{"OUTRIDER_OUTBOX_FILE=/dev/fd/3"}, []*os.File{r}, "serve", "--listen", "127.0.0.1:0", "--db", tempDB(t)); o.code != exitUsage || !strings.Contains(o.stderr, "nobody has written") {
+	if o := brief(t, []string{"OUTRIDER_OUTBOX_FILE=/dev/fd/3"}, []*os.File{r}, "serve", "--listen", "127.0.0.1:0", "--db", tempDB(t)); o.code != exitUsage || !strings.Contains(o.stderr, "nobody wrote to it") {
 		t.Errorf("got %+v", o)
 	}
 }

@@ -49,7 +49,7 @@ func TestASettingFromAFile(t *testing.T) {
 		{"OUTRIDER_DB_FILE=" + file(strings.Repeat("hunter2", 10_000)), "longer than 65536 bytes"},
 		{"OUTRIDER_LOG_LEVEL_FILE=" + file("hunter2"), "OUTRIDER_LOG_LEVEL_FILE must be debug"},
 		{"OUTRIDER_OUTBOX_FILE=postgres://ada:hunter2@h/x", "OUTRIDER_OUTBOX_FILE: must name a file"},
-		{"OUTRIDER_OUTBOX_FILE=" + file("postgres://ada:hun@ter2hunter2@h/x"), "OUTRIDER_OUTBOX_FILE cannot be read surely"},
+		{"OUTRIDER_OUTBOX_FILE=" + file("postgres://ada:hun@ter2hunter2@h/x"), "OUTRIDER_OUTBOX_FILE is ambiguous"},
 	} {
 		o := try(t, strings.Split(tt.env, "\n"), "serve")
 		if o.code != exitUsage || !strings.Contains(o.stderr, tt.want) || strings.Contains(o.stderr, "hunter2") {

@@ -182,7 +182,7 @@ func TestWhatIsPrintedIsAwaitedByNobody(t *testing.T) {
 			s := startLoose(t, w, nil)
 			s.works(t)
 			s.stops(t)
-			if told := strings.Contains(s.stderr.rest(), "what is printed cannot be written"); told != (name != "full") {
+			if told := strings.Contains(s.stderr.rest(), "output cannot be written"); told != (name != "full") {
 				t.Errorf("told: %v", told)
 			}
 		})

@@ -127,7 +127,7 @@ func TestAListThatCannotBePartedSurely(t *testing.T) {
 	for _, v := range []string{"postgres://ada:12,mysql://hunter2@h/shop", "postgres://ada:12/x,mysql:w@tcp(h)/shop",
 		"sqlite:a.db,mysql://ada:12,postgres://h:hunter2@i/x", "postgres://h/shop?password=12,mysql://hunter2/x"} {
 		o := try(t, []string{"OUTRIDER_OUTBOX=" + v}, "outbox", "check")
-		if o.code != exitUsage || strings.Contains(o.stderr, "hunter2") || !strings.Contains(o.stderr, "cannot be parted surely") {
+		if o.code != exitUsage || strings.Contains(o.stderr, "hunter2") || !strings.Contains(o.stderr, "cannot be split") {
 			t.Errorf("%s: exit %d, %s", v, o.code, o.stderr)
 		}
 	}

@@ -220,7 +220,7 @@ func TestRelayAlone(t *testing.T) {
 
 func TestRelayAloneKnowsOnRelayOnly(t *testing.T) {
 	o := try(t, []string{"OUTRIDER_OUTBOX_RELEASE=on_complete"}, "relay", "--outbox", "sqlite:shop.db")
-	if o.code != exitUsage || !strings.Contains(o.stderr, "on_relay only") {
+	if o.code != exitUsage || !strings.Contains(o.stderr, "supports only") {
 		t.Errorf("got %+v", o)
 	}
 }
@@ -242,7 +242,7 @@ func TestListen(t *testing.T) {
 	if err := db.QueryRowContext(t.Context(), ear, db.own).Scan(&n); err != nil || n != 1 {
 		t.Fatalf("cut %d connections, %v", n, err)
 	}
-	s.stderr.until(t, "listen lost, polling every 10m0s")
+	s.stderr.until(t, "LISTEN connection lost, polling every 10m0s")
 	if line := s.stderr.until(t, "outbox: "); !strings.Contains(line, "listening again") {
 		t.Errorf("got %s", line)
 	}
@@ -363,7 +363,7 @@ func TestMemoryFS(t *testing.T) {
 	for _, tt := range []struct{ file, release, want string }{
 		{filepath.Join(dir, "1.db"), "", "loses those that have not ended. Put --db on a disk"},
 		{filepath.Join(dir, "2.db"), "on_relay", "LOSES every job that has not ended"},
-		{filepath.Join(dir, "3.db"), "on_complete", "but for those of the outbox, which come again"},
+		{filepath.Join(dir, "3.db"), "on_complete", "except those of the outbox, which are sent again"},
 		{link, "", "loses those that have not ended. Put --db on a disk"},
 		{tempDB(t), "", ""},
 	} {

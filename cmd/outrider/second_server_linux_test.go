@@ -200,7 +200,7 @@ func TestARemovedLockFile(t *testing.T) {
 		}
 		eventually(t, "the lock file is there again and held", time.Minute, func() bool { return heldByAnother(t, db+".lock") })
 	}
-	first.stderr.until(t, "the lock file was removed while the server ran")
+	first.stderr.until(t, "the lock file was removed while the server was running")
 	ids, err := stop()
 	if err != nil {
 		t.Errorf("a PUSH beside it: %v", err)

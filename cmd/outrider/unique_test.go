@@ -127,7 +127,7 @@ func TestUniqueOfARunningServer(t *testing.T) {
 	if status, body := ask(t, http.DefaultClient, "POST", server+pathPush, aPush); status != 409 {
 		t.Errorf("push again: %d %s", status, body)
 	}
-	says(exitOK, "which 1 job carried", "release", id)
+	says(exitOK, "of 1 job", "release", id)
 	says(exitNotFound, "holds no key any more", "release", id)
 	says(exitOK, "no job is a duplicate of it", "explain", file)
 	if status, body := ask(t, http.DefaultClient, "POST", server+pathPush, aPush); status != 201 {

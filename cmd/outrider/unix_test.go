@@ -146,7 +146,7 @@ func TestAFileThatIsNoSocketIsLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := try(t, nil, "serve", "--listen", "unix://"+path, "--db", tempDB(t))
-	if o.code != exitFailed || !strings.Contains(o.stderr, "is no socket") {
+	if o.code != exitFailed || !strings.Contains(o.stderr, "is not a socket") {
 		t.Errorf("got %+v", o)
 	}
 	if b, err := os.ReadFile(path); err != nil || string(b) != "dear diary" {

@@ -76,11 +76,11 @@ func open(ctx context.Context, d DSN, table string) (*Source, error) {
 func (s *Source) Init(ctx context.Context) error {
 	if s.made {
 		if _, err := s.DB.ExecContext(ctx, "PRAGMA journal_mode = WAL"); err != nil {
-			return s.Told(job.Unavailable, err.Error())
+			return s.Fault(job.Unavailable, err.Error())
 		}
 	}
 	if err := outbox.Init(ctx, s.DB, s.Dialect); err != nil {
-		return s.Told(job.KindOf(err), err.Error())
+		return s.Fault(job.KindOf(err), err.Error())
 	}
 	return nil
 }
@@ -90,7 +90,7 @@ func (s *Source) Init(ctx context.Context) error {
 func (s *Source) Check(ctx context.Context, ticks bool) error {
 	faults, err := outbox.Faults(ctx, s.DB, s.Dialect, ticks)
 	if err != nil {
-		return s.Told(job.KindOf(err), err.Error())
+		return s.Fault(job.KindOf(err), err.Error())
 	}
 	return s.faulty(faults)
 }
@@ -100,14 +100,14 @@ func (s *Source) Explained(ctx context.Context, err error) error {
 	if why := s.Check(ctx, false); why != nil {
 		return why
 	}
-	return s.Told(job.KindOf(err), err.Error())
+	return s.Fault(job.KindOf(err), err.Error())
 }
 
 // CheckRows says which rows have a status that is none. It counts all rows.
 func (s *Source) CheckRows(ctx context.Context) error {
 	is, err := outbox.Inspect(ctx, s.DB, s.Dialect, time.Now())
 	if err != nil {
-		return s.Told(job.KindOf(err), err.Error())
+		return s.Fault(job.KindOf(err), err.Error())
 	}
 	var faults []string
 	for _, o := range is.Strays {
@@ -119,15 +119,15 @@ func (s *Source) CheckRows(ctx context.Context) error {
 func (s *Source) faulty(faults []string) error {
 	switch {
 	case len(faults) == 1:
-		return s.Told(job.Unsupported, faults[0])
+		return s.Fault(job.Unsupported, faults[0])
 	case len(faults) > 1:
-		return s.Told(job.Unsupported, fmt.Sprintf("%d problems:\n  %s", len(faults), strings.Join(faults, "\n  ")))
+		return s.Fault(job.Unsupported, fmt.Sprintf("%d problems:\n  %s", len(faults), strings.Join(faults, "\n  ")))
 	}
 	return nil
 }
 
-// Told is an error about this outbox. Where others write DSN for one, a file is named.
-func (s *Source) Told(kind job.Kind, text string) error {
+// Fault is an error about this outbox. Where others write DSN for one, a file is named.
+func (s *Source) Fault(kind job.Kind, text string) error {
 	if s.DSN.scheme == SQLite {
 		command := s.DSN.String()
 		if s.Dialect.Table() != sqlite.DefaultTable {
@@ -151,7 +151,7 @@ func StrayText(o outbox.Stray, gap string) string {
 func (s *Source) Exec(ctx context.Context, text string) error {
 	tx, err := s.DB.BeginTx(ctx, nil)
 	if err != nil {
-		return s.Told(job.Unavailable, err.Error())
+		return s.Fault(job.Unavailable, err.Error())
 	}
 	defer tx.Rollback() // after Commit it does nothing
 	for _, stmt := range strings.SplitAfter(text, ";\n") {
@@ -159,7 +159,7 @@ func (s *Source) Exec(ctx context.Context, text string) error {
 			continue
 		}
 		if _, err := tx.ExecContext(ctx, stmt); err != nil {
-			return s.Told(job.Unavailable, err.Error())
+			return s.Fault(job.Unavailable, err.Error())
 		}
 	}
 	return tx.Commit()

@@ -74,7 +74,7 @@ func clearTables(s *appdb.Source, theirs bool) error {
 	}
 	for _, table := range []string{"", "_relays", "_identity", "_ticks"} {
 		if _, err := s.DB.Exec("DROP TABLE IF EXISTS " + benchTable + table); err != nil {
-			return s.Told(job.Unavailable, err.Error())
+			return s.Fault(job.Unavailable, err.Error())
 		}
 	}
 	return nil
@@ -87,7 +87,7 @@ func (b *bench) wokenBy(ctx context.Context, src *appdb.Source, address string, 
 			_, err = src.DB.ExecContext(ctx, trigger)
 		}
 		if err != nil {
-			return Result{}, src.Told(job.Unavailable, err.Error())
+			return Result{}, src.Fault(job.Unavailable, err.Error())
 		}
 	}
 	server, err := b.startChild(ctx, append([]string{"serve", "--listen", "127.0.0.1:0", "--outbox-table", benchTable,

@@ -14,7 +14,7 @@ import (
 // member is set alone here, beside the state that it goes with, so that none is
 // left out of what makes a job special.
 
-// happened sets one member of a status, of which the store gives Seq and Told.
+// happened sets one member of a status, of which the store gives Seq and LastEvent.
 var happened = map[string]func(*testing.T, *job.Job){
 	"State":       func(t *testing.T, j *job.Job) { j.State = job.Pending },
 	"Attempt":     func(t *testing.T, j *job.Job) { j.Attempt = 2 },
@@ -38,7 +38,7 @@ var happened = map[string]func(*testing.T, *job.Job){
 		j.Lost = &job.LostLease{Token: "t", Length: time.Second, At: Now, Fetches: 1}
 	},
 	"Dead":        func(t *testing.T, j *job.Job) { j.State, j.FinishedAt, j.Dead = job.Discarded, Now, true },
-	"Told":        func(t *testing.T, j *job.Job) { j.LastEvent = 0 },
+	"LastEvent":   func(t *testing.T, j *job.Job) { j.LastEvent = 0 },
 	"Fingerprint": func(t *testing.T, j *job.Job) { keyed(t, j) },
 	"Holds":       func(t *testing.T, j *job.Job) { keyed(t, j); j.Holds = job.SetOf(job.Available) },
 	"DedupUntil": func(t *testing.T, j *job.Job) {

@@ -163,7 +163,7 @@ func TestABodyThatStandsStillIsCut(t *testing.T) {
 				}
 				resp := read1(t, from)
 				e := failureOf(t, resp.Body)
-				if resp.StatusCode != http.StatusRequestTimeout || e.Code != "timeout" || !e.Retryable || !strings.Contains(e.Message, "stood still") || !resp.Close {
+				if resp.StatusCode != http.StatusRequestTimeout || e.Code != "timeout" || !e.Retryable || !strings.Contains(e.Message, "no more of the body came") || !resp.Close {
 					t.Errorf("%d %+v, closed %v", resp.StatusCode, e, resp.Close)
 				}
 				if took := time.Since(began); took != standstill {

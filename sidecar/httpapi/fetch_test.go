@@ -109,7 +109,7 @@ func TestGiveBackGoesOn(t *testing.T) {
 	}
 	w := broken{ResponseRecorder: httptest.NewRecorder(), write: errors.New("reset")}
 	New(f, o).ServeHTTP(w, fetchRequest(t.Context()))
-	if n != 2 || strings.Count(log.String(), "not given back") != 2 {
+	if n != 2 || strings.Count(log.String(), "could not be given back") != 2 {
 		t.Errorf("%d calls, log %s", n, log)
 	}
 }

@@ -63,8 +63,6 @@ SELECT column_name FROM information_schema.columns WHERE table_schema = database
 SELECT value FROM shop_jobs_identity
 == Path
 
-== File
-
 == Narrow
 
 == Audit

@@ -68,8 +68,6 @@ SELECT attname FROM pg_attribute WHERE attrelid = to_regclass('shop_jobs') AND a
 SELECT value FROM shop_jobs_identity
 == Path
 
-== File
-
 == Narrow
 SELECT 1 WHERE current_setting('server_encoding') <> 'UTF8'
 == Audit

@@ -68,8 +68,6 @@ SELECT name FROM pragma_table_info('shop_jobs')
 SELECT value FROM shop_jobs_identity
 == Path
 SELECT file FROM pragma_database_list WHERE name = 'main'
-== File
-
 == Narrow
 
 == Audit
