@@ -61,7 +61,7 @@ func Inspect(ctx context.Context, db *sql.DB, d Dialect, now time.Time) (Status,
 		}
 		status := text.String
 		into := map[string]*int64{"pending": &s.Pending, "taken": &s.Taken, "relayed": &s.Relayed, "sent": &s.Sent, "parked": &s.Parked}[status]
-		if into == nil || status == "taken" && d.Take == "" {
+		if into == nil || status == "taken" && d.sql.Take == "" {
 			s.Strays = append(s.Strays, Stray{status, n})
 			return nil
 		}
@@ -71,7 +71,7 @@ func Inspect(ctx context.Context, db *sql.DB, d Dialect, now time.Time) (Status,
 			s.Lag = max(0, now.Sub(s.Oldest))
 		}
 		return nil
-	}, d.Stats)
+	}, d.sql.Stats)
 	if err != nil {
 		return Status{}, err
 	}
@@ -82,7 +82,7 @@ func Inspect(ctx context.Context, db *sql.DB, d Dialect, now time.Time) (Status,
 		p.Seen = time.UnixMilli(seen).UTC()
 		s.Relays = append(s.Relays, p)
 		return err
-	}, d.Peers, now.Add(-24*time.Hour).UnixMilli())
+	}, d.sql.Peers, now.Add(-24*time.Hour).UnixMilli())
 	return s, err
 }
 
@@ -96,19 +96,19 @@ func ParkedRows(ctx context.Context, db *sql.DB, d Dialect, after int64, limit i
 		p.Written, p.Reason = time.UnixMilli(written).UTC(), reason.String
 		all = append(all, p)
 		return err
-	}, d.List, after, limit)
+	}, d.sql.List, after, limit)
 	return all, err
 }
 
 // Replay makes parked rows pending again, as after their cause was mended, and
 // says how many. Without ids it is all of them.
 func Replay(ctx context.Context, db *sql.DB, d Dialect, ids ...int64) (int64, error) {
-	return onParked(ctx, db, d, d.Replay, ids)
+	return onParked(ctx, db, d, d.sql.Replay, ids)
 }
 
 // Discard removes parked rows for good, and says how many. Without ids it is all of them.
 func Discard(ctx context.Context, db *sql.DB, d Dialect, ids ...int64) (int64, error) {
-	return onParked(ctx, db, d, d.Discard, ids)
+	return onParked(ctx, db, d, d.sql.Discard, ids)
 }
 
 // onParked runs a statement on parked rows, some hundred at a time.
@@ -161,5 +161,5 @@ func ask(ctx context.Context, db *sql.DB, d Dialect, fn func(*sql.Rows) error, q
 }
 
 func unavailable(d Dialect, err error) error {
-	return job.Errorf(job.Unavailable, "outbox table %s: %w", d.Table, err)
+	return job.Errorf(job.Unavailable, "outbox table %s: %w", d.sql.Table, err)
 }

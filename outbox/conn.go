@@ -30,8 +30,8 @@ func (r *Relay) open(ctx context.Context) error {
 	if err := r.recognize(ctx, replaced); err != nil {
 		return err
 	}
-	if r.d.Changed != "" {
-		if r.changed, err = conn.PrepareContext(ctx, r.d.Changed); err != nil {
+	if r.d.sql.Changed != "" {
+		if r.changed, err = conn.PrepareContext(ctx, r.d.sql.Changed); err != nil {
 			return r.failed(ctx, "look for commits", err)
 		}
 		r.version = -1 // the first answer is always a change
@@ -42,7 +42,7 @@ func (r *Relay) open(ctx context.Context) error {
 // recognize reads whose outbox it is. What is known of the rows of another one
 // must not be written to this: the error says that all begins anew.
 func (r *Relay) recognize(ctx context.Context, replaced bool) error {
-	if r.of != "" && r.d.Path == "" {
+	if r.of != "" && r.d.sql.Path == "" {
 		return nil
 	}
 	of, err := identity(ctx, r.conn, r.d)
@@ -63,7 +63,7 @@ func (r *Relay) recognize(ctx context.Context, replaced bool) error {
 // watch looks, once a second, whether a database that is a file is still there.
 func (r *Relay) watch() error {
 	now := r.o.Now()
-	if r.d.Path == "" || now.Before(r.file.next) && now.After(r.file.next.Add(-2*seatEvery)) {
+	if r.d.sql.Path == "" || now.Before(r.file.next) && now.After(r.file.next.Add(-2*seatEvery)) {
 		return nil
 	}
 	r.file.next = now.Add(seatEvery)
@@ -93,7 +93,7 @@ func (r *Relay) forget() {
 
 // warnOfDatabase warns once of a database that makes the relay a burden to the app.
 func (r *Relay) warnOfDatabase(ctx context.Context) error {
-	c := r.d.Caution
+	c := r.d.sql.Caution
 	if r.warned || c.Query == "" {
 		return nil
 	}
@@ -142,7 +142,7 @@ func (r *Relay) failed(ctx context.Context, doing string, err error) error {
 			return job.Errorf(job.Unavailable, "outbox %s: %w", r.o.Name, why)
 		}
 	}
-	return job.Errorf(job.Unavailable, "outbox %s: %s the table %s: %w", r.o.Name, doing, r.d.Table, err)
+	return job.Errorf(job.Unavailable, "outbox %s: %s the table %s: %w", r.o.Name, doing, r.d.sql.Table, err)
 }
 
 // check is Check, of a database that may never answer.

@@ -62,7 +62,7 @@ func (w *world) init() {
 // again opens the database once more, as another process does.
 func (w *world) again() *sql.DB {
 	w.t.Helper()
-	switch w.d.Name {
+	switch w.d.Name() {
 	case "postgres":
 		return openPGX(w.t, w.path)
 	case "mysql":
@@ -94,7 +94,7 @@ func closed(t testing.TB, db *sql.DB) *sql.DB {
 
 // insertSQL is the statement of an app without a library.
 func (w *world) insertSQL() string {
-	if w.d.Name == "postgres" {
+	if w.d.Name() == "postgres" {
 		return `INSERT INTO ojs_outbox (job_type, job_args) VALUES ('email.send', $1)`
 	}
 	return `INSERT INTO ojs_outbox (job_type, job_args) VALUES ('email.send', ?)`
@@ -270,7 +270,7 @@ func TestABacklogIsNotSorted(t *testing.T) {
 		if _, err := tx.Exec(setting); err != nil {
 			t.Fatal(err)
 		}
-		rows, err := tx.Query(`EXPLAIN `+w.d.Pending, time.Now().UnixMilli(), 500)
+		rows, err := tx.Query(`EXPLAIN `+w.d.Statements().Pending, time.Now().UnixMilli(), 500)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -287,7 +287,7 @@ func TestABacklogIsNotSorted(t *testing.T) {
 		}
 		return all
 	}
-	if p := plan(w.d.Ordered); strings.Contains(p, "Sort") || !strings.Contains(p, "ojs_outbox_pending") {
+	if p := plan(w.d.Statements().Ordered); strings.Contains(p, "Sort") || !strings.Contains(p, "ojs_outbox_pending") {
 		t.Errorf("the plan of a batch is\n%s", p)
 	}
 	if p := plan(`SET LOCAL enable_sort = on`); !strings.Contains(p, "Sort") {

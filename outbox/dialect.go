@@ -6,132 +6,39 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/outrider-jobs/outrider/internal/outboxsql"
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// Dialect is the outbox in the SQL of one database: text, so that a new
-// database needs no code here. Placeholders are the database's own, in the
-// order that is given with each statement. Times are milliseconds since 1970.
-//
-// The word {ids} stands for a list of row ids, as in "1,2,3". In Pending the
-// word {skip} stands for conditions on id that begin with AND, or for nothing. In
-// Relayed and Passed the word {by} stands for the value of answered_by.
-//
-// A statement that says what has become of rows is fenced: it touches only rows
-// that the relay still has. What a relay has is told by its row in the table of
-// relays, by the clock of the database.
+// Dialect is the outbox in the SQL of one database. The adapters make them: see
+// adapters/sqlite, adapters/postgres and adapters/mysql. What it consists of is no
+// promise. The zero Dialect is of no database.
 type Dialect struct {
-	Name  string // of the database: "sqlite"
-	Table string // "ojs_outbox"
-
-	// Create makes the tables, their indexes and the identity where they are
-	// missing. Every statement ends in a semicolon and a line feed.
-	Create string
-	// Columns returns the names of the table's columns, or no row without a table.
-	Columns string
-	// Identity returns one text that no other outbox has.
-	Identity string
-	// Path returns the path of the database's file, or an empty text for one in
-	// memory. Empty: the database is no file.
-	Path string
-	// File is that path as the program names it, which may be a link that leads to
-	// another file one day. Empty is what Path returns.
-	File string
-	// Narrow returns a row if the database cannot keep every character. Empty: it can.
-	Narrow string
-	// Audit are questions about the rest: each returns a row per thing that is
-	// missing, one text that says what and how to mend it. Check asks them in turn.
-	Audit []string
-	// Refused says which right is missing, and what gives it, where a statement of
-	// that verb on that table was refused; empty for any other error. Nil: Audit
-	// asks the catalog for the rights.
-	Refused func(err error, verb, table string) string
-
-	Insert  string // job_id or NULL, job_type, job_args, job_options
-	Pending string // now, limit; returns id, job_id, job_type, job_args, job_options, created_at, attempts, 1 if it was sent before or 0, by id
-	Done    string // owner; the rows have become jobs and go
-	Sent    string // now, tries to add to attempts, owner; the same, but they stay for a while
-	Relayed string // now, tries, owner; the rows stay until the jobs that answer for them have ended
-	Ended   string // owner; relayed rows whose jobs have ended go
-	Passed  string // owner; other jobs answer for relayed rows
-	Again   string // owner; relayed rows whose jobs are lost are pending again
-	Parked  string // reason, tries, owner
-	Later   string // next_try_at, reason, tries, owner
-	Kept    string // above this id, limit; returns id, status, sent_at or 0, by id
-	Delete  string // no parameter; only rows with status 'sent'
-
-	// Take makes pending rows the owner's alone: owner. With it any number of
-	// relays work side by side: Pending locks the rows that it returns and passes
-	// those that are locked, and Take follows in the same transaction. Without it
-	// one relay works at a time, the one whose Renew changes a row.
-	Take string
-	// Ordered comes before Pending in its transaction, where the database would
-	// sort all pending rows for each batch instead of reading the first ones by
-	// their index. Only with Take; empty for a database that does not.
-	Ordered string
-	// Peek returns a row if there may be one to take: now. It is all that an idle
-	// relay asks. Only with Take.
-	Peek string
-	// Back gives the rows that are taken, and not relayed, to everybody: owner.
-	Back string
-
-	// Renew says that an owner lives so much longer: owner, mode, length in ms. Where
-	// one relay works at a time there is a fourth, a time: it changes no row if
-	// another's lease ends behind that time, or is not over.
-	Renew string
-	Leave string // owner: it has stopped, and its lease ends at 1, which says so
-	Count string // number of rows, epoch, Seq, owner: it has sent so many more, to its disk in that epoch up to that event
-	// Leases returns the owners, others than this one, whose rows are not free yet,
-	// and when their leases end: owner.
-	Leases string
-	// Holder returns the next owner above that one in the order of its texts that
-	// has rows, and 1 if it is in the table of relays and not buried there, else 0:
-	// owner, or an empty text. Empty: nobody looks for owners without a lease.
-	Holder string
-	// Adopt gives an owner without a lease one that runs out, and changes no other:
-	// owner, length in ms. Where one relay works at a time it has run out already.
-	Adopt string
-	Free  string // an owner; if its lease is over, some of its rows are pending again
-	Bury  string // an owner; if its lease is over, it has no rows any more
-	Held  string // owner, above this id, limit; returns id, job_id or NULL, created_at, answered_by or NULL of its relayed rows, by id
-	// Reached returns the epoch, or an empty text, and the Seq that Count has noted: owner.
-	Reached string
-	Peers   string // since; returns owner, mode, sent, seen_at of those that were seen since
-
-	Stats   string // returns status, number, the least created_at
-	List    string // above this id, limit; returns id, job_type, attempts, created_at, error or NULL of parked rows, by id
-	Replay  string // no parameter; of {ids} the parked rows are pending again
-	Discard string // no parameter; of {ids} the parked rows go
-
-	// What Ticks needs. Without TickAdd there is none. TickBegin and TickEnd are
-	// several statements: each but the last ends in a semicolon and a line feed.
-
-	TickBegin string   // begins a transaction, and waits for the end of any other of this kind
-	TickEnd   string   // commits it, and leaves the connection as it was
-	TickAdd   string   // name, at; changes no row if the tick is there, or older than 25 h by the clock of the database
-	TickOf    string   // name, at; returns job_id or NULL of the tick
-	TickLast  string   // name, at; returns last_id, last_row, its status or NULL of the newest other tick of that name
-	TickSet   string   // job_id or NULL, last_id, last_row, name, at
-	TickRow   string   // as Insert, and returns the id. Empty: LastInsertId tells it after Insert
-	TickTrim  string   // limit; deletes so many ticks older than 26 h, and keeps the newest of each name
-	TickAgain []string // parts of errors after which a transaction may be run once more
-	// TickAudit is Audit for what only Ticks needs. CheckTicks asks it.
-	TickAudit []string
-
-	// Changed returns a number that differs from the one before when another
-	// connection has committed. Empty: there is none, and the relay looks for
-	// rows instead.
-	Changed string
-	// Caution is a condition that the relay warns of once.
-	Caution Caution
+	sql  outboxsql.Statements
+	file string // what the program calls the file, which may be a link; empty is what sql.Path returns
 }
 
-// Caution is a query that should answer Good. It is asked once per connection
-// at most, and Advice is logged if the answer is another.
-type Caution struct {
-	Query  string // empty: none
-	Good   string
-	Advice string // what is wrong, and what to do about it
+// NewDialect is for the adapters of this module.
+func NewDialect(s outboxsql.Statements) Dialect { return Dialect{sql: s} }
+
+// Statements are the texts, for the adapters of this module and their tests.
+func (d Dialect) Statements() outboxsql.Statements { return d.sql }
+
+// Name is the database's: "sqlite", "postgres" or "mysql".
+func (d Dialect) Name() string { return d.sql.Name }
+
+// Table is the name of the outbox table.
+func (d Dialect) Table() string { return d.sql.Table }
+
+// Schema is the SQL that makes the tables, their indexes and the identity where they
+// are missing. Every statement ends in a semicolon and a line feed.
+func (d Dialect) Schema() string { return d.sql.Create }
+
+// In is the dialect for a database in a file, by the path with which the program
+// opens it: that may be a link, which leads to another file one day.
+func (d Dialect) In(path string) Dialect {
+	d.file = path
+	return d
 }
 
 // columns are what the statements of any dialect name.
@@ -144,7 +51,7 @@ var columns = []string{"id", "job_id", "job_type", "job_args", "job_options", "s
 // outbox.
 func Init(ctx context.Context, db *sql.DB, d Dialect) error {
 	if err := create(ctx, db, d); err != nil {
-		return job.Errorf(job.Unavailable, "make the outbox table %s: %w", d.Table, err)
+		return job.Errorf(job.Unavailable, "make the outbox table %s: %w", d.sql.Table, err)
 	}
 	if err := Check(ctx, db, d); err != nil {
 		return err
@@ -158,7 +65,7 @@ func create(ctx context.Context, db *sql.DB, d Dialect) error {
 		return err
 	}
 	defer tx.Rollback() // after Commit it does nothing
-	for _, stmt := range strings.SplitAfter(d.Create, ";\n") {
+	for _, stmt := range strings.SplitAfter(d.sql.Create, ";\n") {
 		if strings.TrimSpace(stmt) == "" {
 			continue
 		}
@@ -176,21 +83,21 @@ func create(ctx context.Context, db *sql.DB, d Dialect) error {
 func Check(ctx context.Context, db *sql.DB, d Dialect) error {
 	has, err := columnsOf(ctx, db, d)
 	if err != nil {
-		return job.Errorf(job.Unavailable, "look at the outbox table %s: %w", d.Table, err)
+		return job.Errorf(job.Unavailable, "look at the outbox table %s: %w", d.sql.Table, err)
 	}
 	if len(has) == 0 {
-		return job.Errorf(job.NotFound, "the database has no outbox table %s; make it with: outrider outbox init DSN", d.Table)
+		return job.Errorf(job.NotFound, "the database has no outbox table %s; make it with: outrider outbox init DSN", d.sql.Table)
 	}
 	for _, c := range columns {
 		if !has[c] {
-			return job.Errorf(job.Unsupported, "the outbox table %s has no column %s; rename that table or add the column, then run: outrider outbox init DSN", d.Table, c)
+			return job.Errorf(job.Unsupported, "the outbox table %s has no column %s; rename that table or add the column, then run: outrider outbox init DSN", d.sql.Table, c)
 		}
 	}
-	if err := audit(ctx, db, d, d.Audit); err != nil {
+	if err := audit(ctx, db, d, d.sql.Audit); err != nil {
 		return err
 	}
 	if _, err := identity(ctx, db, d); err != nil {
-		return job.Errorf(job.Unsupported, "the outbox table %s has no identity, from which job ids are made (%w); make it with: outrider outbox init DSN", d.Table, err)
+		return job.Errorf(job.Unsupported, "the outbox table %s has no identity, from which job ids are made (%w); make it with: outrider outbox init DSN", d.sql.Table, err)
 	}
 	return nil
 }
@@ -199,7 +106,7 @@ func Check(ctx context.Context, db *sql.DB, d Dialect) error {
 // made before there were any: Unsupported, in one sentence with the command that
 // mends it. Unavailable: the database does not answer.
 func CheckTicks(ctx context.Context, db *sql.DB, d Dialect) error {
-	return audit(ctx, db, d, d.TickAudit)
+	return audit(ctx, db, d, d.sql.TickAudit)
 }
 
 func audit(ctx context.Context, db *sql.DB, d Dialect, questions []string) error {
@@ -207,17 +114,17 @@ func audit(ctx context.Context, db *sql.DB, d Dialect, questions []string) error
 		var missing string
 		err := db.QueryRowContext(ctx, question).Scan(&missing)
 		if err == nil {
-			return job.Errorf(job.Unsupported, "the outbox table %s is not whole: %s", d.Table, missing)
+			return job.Errorf(job.Unsupported, "the outbox table %s is not whole: %s", d.sql.Table, missing)
 		}
 		if !errors.Is(err, sql.ErrNoRows) {
-			return job.Errorf(job.Unavailable, "look at the outbox table %s: %w", d.Table, err)
+			return job.Errorf(job.Unavailable, "look at the outbox table %s: %w", d.sql.Table, err)
 		}
 	}
 	return nil
 }
 
 func columnsOf(ctx context.Context, db querier, d Dialect) (map[string]bool, error) {
-	rows, err := db.QueryContext(ctx, d.Columns)
+	rows, err := db.QueryContext(ctx, d.sql.Columns)
 	if err != nil {
 		return nil, err
 	}
@@ -242,7 +149,7 @@ type querier interface {
 // identity reads the text that tells this outbox from all others.
 func identity(ctx context.Context, db querier, d Dialect) (string, error) {
 	var id string
-	if err := db.QueryRowContext(ctx, d.Identity).Scan(&id); err != nil {
+	if err := db.QueryRowContext(ctx, d.sql.Identity).Scan(&id); err != nil {
 		return "", err
 	}
 	return id, nil

@@ -44,7 +44,7 @@ func TestTheSQL(t *testing.T) {
 				t.Fatal(err)
 			}
 			var b strings.Builder
-			v := reflect.ValueOf(d)
+			v := reflect.ValueOf(d.Statements())
 			for i := range v.NumField() {
 				switch f := v.Field(i); f.Kind() {
 				case reflect.String:
@@ -83,8 +83,8 @@ func TestTheSQL(t *testing.T) {
 func TestNamesOfTables(t *testing.T) {
 	for _, tt := range dialects {
 		for _, name := range append([]string{"", "a", "_a1"}, tt.fine...) {
-			if d, err := tt.of(name); err != nil || name != "" && d.Table != name {
-				t.Errorf("%s: %q: got table %q and %v", tt.name, name, d.Table, err)
+			if d, err := tt.of(name); err != nil || name != "" && d.Table() != name {
+				t.Errorf("%s: %q: got table %q and %v", tt.name, name, d.Table(), err)
 			}
 		}
 		for _, name := range append([]string{"1a", "a b", "a;b", `a"`, "a.b", "ä"}, tt.none...) {

@@ -36,9 +36,9 @@ var tickProbes = []probe{
 // each with what mends it. It changes nothing. ticks asks for what [Ticks] needs
 // besides. An error is Unavailable, or that of [Check].
 func Faults(ctx context.Context, db *sql.DB, d Dialect, ticks bool) ([]string, error) {
-	questions, rights := d.Audit, probes
+	questions, rights := d.sql.Audit, probes
 	if ticks {
-		questions, rights = slices.Concat(questions, d.TickAudit), slices.Concat(rights, tickProbes)
+		questions, rights = slices.Concat(questions, d.sql.TickAudit), slices.Concat(rights, tickProbes)
 	}
 	var faults []string
 	for _, question := range questions {
@@ -54,16 +54,16 @@ func Faults(ctx context.Context, db *sql.DB, d Dialect, ticks bool) ([]string, e
 	if err := Check(ctx, db, d); err != nil {
 		return nil, err
 	}
-	if d.Refused == nil {
+	if d.sql.Refused == nil {
 		return nil, nil // its audit asks for the rights
 	}
 	for _, p := range rights {
-		table := d.Table + p.table
+		table := d.sql.Table + p.table
 		_, err := db.ExecContext(ctx, strings.ReplaceAll(p.stmt, "{table}", table))
 		if err == nil {
 			continue
 		}
-		fault := d.Refused(err, p.verb, table)
+		fault := d.sql.Refused(err, p.verb, table)
 		switch {
 		case fault == "":
 			return nil, job.Errorf(job.Unavailable, "%s on %s: %w", p.verb, table, err)

@@ -54,7 +54,7 @@ func (s *openFile) gone(err error) error {
 // another file than the last time, and that moved has not told of it. Where the
 // database is no file it is just a connection of the pool.
 func (s *openFile) conn(ctx context.Context, db *sql.DB, d Dialect) (conn *sql.Conn, replaced bool, err error) {
-	if s.path == "" && d.Path != "" {
+	if s.path == "" && d.sql.Path != "" {
 		if s.path, err = pathOf(ctx, db, d); err != nil {
 			return nil, false, err
 		}
@@ -93,10 +93,10 @@ func (s *openFile) conn(ctx context.Context, db *sql.DB, d Dialect) (conn *sql.C
 // pathOf is the path of the database's file, as the program or the database
 // itself names it. It is empty for one in memory.
 func pathOf(ctx context.Context, db *sql.DB, d Dialect) (path string, err error) {
-	if d.File != "" {
-		return d.File, nil
+	if d.file != "" {
+		return d.file, nil
 	}
-	err = db.QueryRowContext(ctx, d.Path).Scan(&path)
+	err = db.QueryRowContext(ctx, d.sql.Path).Scan(&path)
 	return path, err
 }
 

@@ -60,7 +60,7 @@ func TestAFileThatIsReplaced(t *testing.T) {
 					if err := os.Symlink(w.path, link); err != nil {
 						t.Fatal(err)
 					}
-					w.relayDB, w.d.File, w.path = w.open(sqlite.DSN(link)), link, link
+					w.relayDB, w.d, w.path = w.open(sqlite.DSN(link)), w.d.In(link), link
 				}
 				r := w.relay(outbox.RelayOptions{Keep: -1})
 				stop, now := func() {}, func(what string, is func() bool) { w.drain(r) }

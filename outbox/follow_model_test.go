@@ -35,7 +35,7 @@ func TestNoOrderIsLost(t *testing.T) {
 			t.Fatal(err)
 		}
 		servers := 2
-		if n = max(1, n/25); w.d.Take == "" {
+		if n = max(1, n/25); w.d.Statements().Take == "" {
 			n, servers = 2*n, 1
 		}
 		if err := checks.Value.Set(strconv.Itoa(n)); err != nil {
@@ -314,12 +314,12 @@ func (s *played) restart() {
 
 // dies starts a relay that dies at a statement, in whatever it does, and another.
 func (s *played) dies() {
-	m, d := s.play, s.play.w.d
+	m, d := s.play, s.play.w.d.Statements()
 	s.close()
 	at := map[string]*string{"count": &d.Count, "relayed": &d.Relayed, "ended": &d.Ended, "again": &d.Again, "passed": &d.Passed,
 		"done": &d.Done, "held": &d.Held, "reached": &d.Reached, "pending": &d.Pending}
 	*at[rapid.SampledFrom(slices.Sorted(maps.Keys(at))).Draw(m.r, "at")] = "no statement"
-	s.open(d)
+	s.open(outbox.NewDialect(d))
 	_ = s.step()
 	s.unwritten(func(status string) bool { return status != "relayed" })
 	s.close()

@@ -26,7 +26,7 @@ func (w *world) order(id string, n int, options string) (row int64) {
 	if options == "" {
 		options = "{}"
 	}
-	w.exec(w.d.Insert, given, "order.confirm", fmt.Sprintf("[%d]", n), options)
+	w.exec(w.d.Statements().Insert, given, "order.confirm", fmt.Sprintf("[%d]", n), options)
 	if err := w.app.QueryRow(`SELECT max(id) FROM ojs_outbox`).Scan(&row); err != nil {
 		w.t.Fatal(err)
 	}
@@ -251,10 +251,9 @@ func oldStore(t *testing.T, w *world, live bool) {
 	}
 	p.die(t)
 
-	broken := w.d
+	broken, good := w.d.Statements(), w.d
 	broken.Again = "no statement"
-	good := w.d
-	w.d = broken
+	w.d = outbox.NewDialect(broken)
 	p = w.pod(t, d, onComplete)
 	w.d = good
 	if _, err := p.relay.Step(t.Context()); err == nil {

@@ -60,7 +60,7 @@ func TestAnIdleRelayAsksOncePerInterval(t *testing.T) {
 	onShared(t, func(t *testing.T, w *world) {
 		var asked atomic.Int64
 		var connector driver.Connector
-		if w.d.Name == "postgres" {
+		if w.d.Name() == "postgres" {
 			c, err := pgx.ParseConfig(w.path)
 			if err != nil {
 				t.Fatal(err)

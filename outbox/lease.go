@@ -30,7 +30,7 @@ const (
 )
 
 // shared reports whether other relays may work beside this one.
-func (r *Relay) shared() bool { return r.d.Take != "" }
+func (r *Relay) shared() bool { return r.d.sql.Take != "" }
 
 // lease makes sure that the relay may work, and says so. It renews its place
 // after a third of the lease, and then looks after those that have died.
@@ -85,7 +85,7 @@ func (r *Relay) renew(ctx context.Context) (int64, error) {
 	if !r.shared() {
 		args = append(args, r.over)
 	}
-	n, err := r.change(ctx, "renew the lease in", r.d.Renew, args...)
+	n, err := r.change(ctx, "renew the lease in", r.d.sql.Renew, args...)
 	if err != nil {
 		return 0, err
 	}
@@ -162,7 +162,7 @@ func (r *Relay) logStandby(ctx context.Context) error {
 			other, last = owner, seen
 		}
 		return true, err
-	}, r.d.Peers, int64(0))
+	}, r.d.sql.Peers, int64(0))
 	if err != nil {
 		return r.failed(ctx, "look for other relays in", err)
 	}
@@ -179,7 +179,7 @@ func (r *Relay) logStandby(ctx context.Context) error {
 // not sent are everybody's again, those of jobs under way are followed again.
 func (r *Relay) resume(ctx context.Context) error {
 	if r.shared() {
-		if _, err := r.change(ctx, "give rows back to", r.d.Back, r.o.Owner); err != nil {
+		if _, err := r.change(ctx, "give rows back to", r.d.sql.Back, r.o.Owner); err != nil {
 			return err
 		}
 	}
@@ -202,7 +202,7 @@ func (r *Relay) freeRowsOfDead(ctx context.Context) error {
 	for _, owner := range still {
 		freed := int64(0)
 		for {
-			n, err := r.change(ctx, "free the rows of a dead relay in", r.d.Free, owner)
+			n, err := r.change(ctx, "free the rows of a dead relay in", r.d.sql.Free, owner)
 			if err != nil {
 				return err
 			}
@@ -213,7 +213,7 @@ func (r *Relay) freeRowsOfDead(ctx context.Context) error {
 				return err
 			}
 		}
-		if _, err := r.change(ctx, "note a dead relay in", r.d.Bury, owner); err != nil {
+		if _, err := r.change(ctx, "note a dead relay in", r.d.sql.Bury, owner); err != nil {
 			return err
 		}
 		if freed > 0 {
@@ -228,9 +228,9 @@ func (r *Relay) freeRowsOfDead(ctx context.Context) error {
 // adopt gives owners that have rows and no lease one that runs out: rows that
 // nobody frees would wait for ever. One that lives renews it.
 func (r *Relay) adopt(ctx context.Context) error {
-	for after := ""; r.d.Holder != ""; {
+	for after := ""; r.d.sql.Holder != ""; {
 		owner, leased := "", int64(0)
-		err := r.each(ctx, func(rows *sql.Rows) (bool, error) { return true, rows.Scan(&owner, &leased) }, r.d.Holder, after)
+		err := r.each(ctx, func(rows *sql.Rows) (bool, error) { return true, rows.Scan(&owner, &leased) }, r.d.sql.Holder, after)
 		if err != nil {
 			return r.failed(ctx, "look for owners in", err)
 		}
@@ -241,7 +241,7 @@ func (r *Relay) adopt(ctx context.Context) error {
 		if leased != 0 || owner == r.o.Owner {
 			continue
 		}
-		if _, err := r.change(ctx, "note a relay that is gone in", r.d.Adopt, owner, r.o.Lease.Milliseconds()); err != nil {
+		if _, err := r.change(ctx, "note a relay that is gone in", r.d.sql.Adopt, owner, r.o.Lease.Milliseconds()); err != nil {
 			return err
 		}
 		r.o.Log.Warn("outbox: rows belong to a job server that is not in the table of relays; they are sent again under the same job ids unless it comes back",
@@ -253,7 +253,7 @@ func (r *Relay) adopt(ctx context.Context) error {
 // warnOfPeers says at the start what a lost disk may have lost: this owner is
 // new here, and another has sent rows for good within the last day.
 func (r *Relay) warnOfPeers(ctx context.Context) error {
-	if r.warnedPeers || r.d.Peers == "" {
+	if r.warnedPeers || r.d.sql.Peers == "" {
 		return nil
 	}
 	r.warnedPeers = true
@@ -268,7 +268,7 @@ func (r *Relay) warnOfPeers(ctx context.Context) error {
 			lost, last = lost+sent, max(last, seen)
 		}
 		return true, nil
-	}, r.d.Peers, r.o.Now().Add(-24*time.Hour).UnixMilli())
+	}, r.d.sql.Peers, r.o.Now().Add(-24*time.Hour).UnixMilli())
 	if err != nil {
 		return r.failed(ctx, "look for other relays in", err)
 	}
@@ -286,14 +286,14 @@ func (r *Relay) leave(ctx context.Context) error {
 		return nil
 	}
 	if r.shared() {
-		if _, err := r.change(ctx, "give rows back to", r.d.Back, r.o.Owner); err != nil {
+		if _, err := r.change(ctx, "give rows back to", r.d.sql.Back, r.o.Owner); err != nil {
 			return err
 		}
 	}
 	if r.o.Release == OnComplete {
 		return nil
 	}
-	_, err := r.change(ctx, "leave", r.d.Leave, r.o.Owner)
+	_, err := r.change(ctx, "leave", r.d.sql.Leave, r.o.Owner)
 	r.started, r.renewal = false, time.Time{}
 	return err
 }
@@ -302,7 +302,7 @@ func (r *Relay) leave(ctx context.Context) error {
 func (r *Relay) take(ctx context.Context) ([]row, error) {
 	if r.idle {
 		var one int64
-		err := r.conn.QueryRowContext(ctx, r.d.Peek, r.o.Now().UnixMilli()).Scan(&one)
+		err := r.conn.QueryRowContext(ctx, r.d.sql.Peek, r.o.Now().UnixMilli()).Scan(&one)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil, nil
 		}
@@ -315,19 +315,19 @@ func (r *Relay) take(ctx context.Context) ([]row, error) {
 		return nil, r.failed(ctx, "begin to read", err)
 	}
 	defer tx.Rollback() // after Commit it does nothing
-	if r.d.Ordered != "" {
-		if _, err := tx.ExecContext(ctx, r.d.Ordered); err != nil {
+	if r.d.sql.Ordered != "" {
+		if _, err := tx.ExecContext(ctx, r.d.sql.Ordered); err != nil {
 			_ = tx.Rollback() // it holds the connection, which could not be closed
 			return nil, r.failed(ctx, "prepare to read", err)
 		}
 	}
-	batch, full, err := r.read(ctx, tx, r.d.Pending)
+	batch, full, err := r.read(ctx, tx, r.d.sql.Pending)
 	if err == nil && len(batch) > 0 {
 		fates := make([]outcome, len(batch))
 		for i, b := range batch {
 			fates[i].row = b.id
 		}
-		_, err = tx.ExecContext(ctx, fill(r.d.Take, "{ids}", idsOf(fates)), r.o.Owner)
+		_, err = tx.ExecContext(ctx, fill(r.d.sql.Take, "{ids}", idsOf(fates)), r.o.Owner)
 	}
 	if err == nil {
 		err = tx.Commit()
@@ -346,7 +346,7 @@ func (r *Relay) giveBack(ctx context.Context) {
 		return
 	}
 	// If this fails, the lease runs out.
-	_, _ = r.change(context.WithoutCancel(ctx), "give rows back to", r.d.Back, r.o.Owner)
+	_, _ = r.change(context.WithoutCancel(ctx), "give rows back to", r.d.sql.Back, r.o.Owner)
 }
 
 // patience is how long one statement may take: a connection that is half open

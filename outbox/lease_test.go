@@ -208,10 +208,10 @@ func subset(a, b map[job.ID]bool) bool {
 func TestADyingRelayLeavesNothingTaken(t *testing.T) {
 	onShared(t, func(t *testing.T, w *world) {
 		w.commit(w.write(0, 20))
-		dying := w.d
+		dying := w.d.Statements()
 		dying.Done = "no statement"
-		dying.Back = strings.Replace(w.d.Back, "WHERE owner", "WHERE 1 = 0 AND owner", 1)
-		r := outbox.NewRelay(w.relayDB, dying, w.server, outbox.RelayOptions{Owner: "a", Lease: time.Minute, Log: new(journal).log()})
+		dying.Back = strings.Replace(w.d.Statements().Back, "WHERE owner", "WHERE 1 = 0 AND owner", 1)
+		r := outbox.NewRelay(w.relayDB, outbox.NewDialect(dying), w.server, outbox.RelayOptions{Owner: "a", Lease: time.Minute, Log: new(journal).log()})
 		if _, err := r.Step(t.Context()); err == nil {
 			t.Fatal("it could mark")
 		}
@@ -300,8 +300,8 @@ func TestNoLockIsHeldDuringACall(t *testing.T) {
 				return err
 			}
 			defer tx.Rollback()
-			if w.d.Name != "sqlite" {
-				if _, err := tx.Exec(map[string]string{"postgres": "SET LOCAL lock_timeout = '500ms'", "mysql": "SET innodb_lock_wait_timeout = 1"}[w.d.Name]); err != nil {
+			if w.d.Name() != "sqlite" {
+				if _, err := tx.Exec(map[string]string{"postgres": "SET LOCAL lock_timeout = '500ms'", "mysql": "SET innodb_lock_wait_timeout = 1"}[w.d.Name()]); err != nil {
 					return err
 				}
 			}

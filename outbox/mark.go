@@ -120,7 +120,7 @@ func (r *Relay) mark(ctx context.Context, n int) error {
 	slices.SortStableFunc(r.settled[:n], outcome.compare)
 	if n > 0 && r.count > 0 {
 		// Before their rows go: what was sent here must be known when this disk is lost, or an older one is put back.
-		if _, err := r.change(ctx, "count in", r.d.Count, r.count, r.o.Lineage.Now().ID, r.upto, r.o.Owner); err != nil {
+		if _, err := r.change(ctx, "count in", r.d.sql.Count, r.count, r.o.Lineage.Now().ID, r.upto, r.o.Owner); err != nil {
 			return err
 		}
 		r.count = 0
@@ -153,21 +153,21 @@ func (r *Relay) write(ctx context.Context, fates []outcome) error {
 	}
 	switch {
 	case f.verb == parked:
-		stmt, args = r.d.Parked, []any{f.reason, f.tries}
+		stmt, args = r.d.sql.Parked, []any{f.reason, f.tries}
 	case f.verb == putOff:
-		stmt, args = r.d.Later, []any{f.until, f.reason, f.tries}
+		stmt, args = r.d.sql.Later, []any{f.until, f.reason, f.tries}
 	case f.verb == ended:
-		stmt = r.d.Ended
+		stmt = r.d.sql.Ended
 	case f.verb == again:
-		stmt = r.d.Again
+		stmt = r.d.sql.Again
 	case f.verb == passed:
-		stmt = fill(r.d.Passed, "{by}", answering(fates))
+		stmt = fill(r.d.sql.Passed, "{by}", answering(fates))
 	case f.verb == sent && r.o.Release == OnComplete:
-		stmt, args = fill(r.d.Relayed, "{by}", answering(fates)), []any{now, f.tries}
+		stmt, args = fill(r.d.sql.Relayed, "{by}", answering(fates)), []any{now, f.tries}
 	case f.verb == sent && r.o.Keep > 0:
-		stmt, args = r.d.Sent, []any{now, f.tries}
+		stmt, args = r.d.sql.Sent, []any{now, f.tries}
 	default:
-		stmt = r.d.Done
+		stmt = r.d.sql.Done
 	}
 	if err := r.moment(ctx); err != nil {
 		return err

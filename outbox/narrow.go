@@ -14,11 +14,11 @@ import (
 
 // narrow reports whether the database cannot keep every character.
 func narrow(ctx context.Context, conn *sql.Conn, d Dialect) (bool, error) {
-	if d.Narrow == "" {
+	if d.sql.Narrow == "" {
 		return false, nil
 	}
 	var one int64
-	err := conn.QueryRowContext(ctx, d.Narrow).Scan(&one)
+	err := conn.QueryRowContext(ctx, d.sql.Narrow).Scan(&one)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}

@@ -25,7 +25,7 @@ func TestImpossibleNumbers(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		const most = "9223372036854775807"
 		values := map[string][]string{"attempts": {"-1", "-9223372036854775808", most}, "created_at": {"-1", most, "0"}, "next_try_at": {"-1"}}
-		if w.d.Name == "sqlite" {
+		if w.d.Name() == "sqlite" {
 			w.loosen()
 			for _, column := range []string{"attempts", "created_at", "next_try_at"} {
 				values[column] = append(values[column], "NULL", "'many'", "'12x'", "-1e300", "x'00ff'", "''")
@@ -34,7 +34,7 @@ func TestImpossibleNumbers(t *testing.T) {
 			values["created_at"] = append(values["created_at"], "1e300", "1.5")
 			values["job_options"] = []string{"NULL", "''"}
 		}
-		if w.d.Name == "mysql" {
+		if w.d.Name() == "mysql" {
 			w.exec(`ALTER TABLE ojs_outbox MODIFY attempts BIGINT UNSIGNED NOT NULL DEFAULT 0, MODIFY created_at BIGINT UNSIGNED NOT NULL DEFAULT 1`)
 			const unsigned = "18446744073709551615"
 			values["attempts"], values["created_at"] = []string{most, unsigned}, []string{most, unsigned}
@@ -124,7 +124,7 @@ func TestStatusesThatAreNone(t *testing.T) {
 		w.exec(`UPDATE ojs_outbox SET status = 'taken', owner = 'x' WHERE id = 4`)
 		w.exec(`UPDATE ojs_outbox SET status = 'relayed', owner = 'x' WHERE id = 5`)
 		want := map[string]bool{"PENDING": true, "": true, "relayed by nobody": true}
-		if w.d.Name == "sqlite" {
+		if w.d.Name() == "sqlite" {
 			want["taken"] = true // by relays side by side
 		}
 		s := w.status()
@@ -149,13 +149,13 @@ func TestOwnersWithoutALease(t *testing.T) {
 		if n := w.status().Relayed; n != 5 {
 			t.Fatalf("%d rows are relayed", n)
 		}
-		if w.d.Take != "" {
+		if w.d.Statements().Take != "" {
 			w.exec(`INSERT INTO ojs_outbox (job_type, job_args, status, owner) VALUES ('email.send', '[]', 'taken', 'a ghost')`)
 		}
 		for i, how := range []string{`DELETE FROM ojs_outbox_relays WHERE owner = '` + dead.store.Identity() + `'`,
 			`UPDATE ojs_outbox_relays SET until = 0 WHERE owner = '` + dead.store.Identity() + `'`} {
 			w.exec(how)
-			if w.d.Take != "" {
+			if w.d.Statements().Take != "" {
 				step(t, alive.relay)
 				if n := w.arrived(alive); n != 0 {
 					t.Fatalf("%d rows were taken from a job server that had no time to come back", n)
@@ -202,11 +202,11 @@ func TestThePlanOfOwners(t *testing.T) {
 			}
 		}
 		w.commit(tx)
-		for _, analyze := range map[string][]string{"postgres": {"SELECT 1", "ANALYZE ojs_outbox"}, "mysql": {"DO 0", "ANALYZE TABLE ojs_outbox"}, "sqlite": {"SELECT 1", "ANALYZE"}}[w.d.Name] {
+		for _, analyze := range map[string][]string{"postgres": {"SELECT 1", "ANALYZE ojs_outbox"}, "mysql": {"DO 0", "ANALYZE TABLE ojs_outbox"}, "sqlite": {"SELECT 1", "ANALYZE"}}[w.d.Name()] {
 			w.exec(analyze)
-			explain := map[string]string{"sqlite": "EXPLAIN QUERY PLAN "}[w.d.Name]
-			plan := w.plan(cmp.Or(explain, "EXPLAIN ") + strings.NewReplacer("$1", "'owner-1'", "?", "'owner-1'").Replace(w.d.Holder))
-			want := map[string]string{"postgres": "using ojs_outbox_owned on ojs_outbox ", "mysql": "|ojs_outbox|range|ojs_outbox_owner|ojs_outbox_owner|", "sqlite": "SEARCH ojs_outbox USING INDEX ojs_outbox_owned (owner>?)"}[w.d.Name]
+			explain := map[string]string{"sqlite": "EXPLAIN QUERY PLAN "}[w.d.Name()]
+			plan := w.plan(cmp.Or(explain, "EXPLAIN ") + strings.NewReplacer("$1", "'owner-1'", "?", "'owner-1'").Replace(w.d.Statements().Holder))
+			want := map[string]string{"postgres": "using ojs_outbox_owned on ojs_outbox ", "mysql": "|ojs_outbox|range|ojs_outbox_owner|ojs_outbox_owner|", "sqlite": "SEARCH ojs_outbox USING INDEX ojs_outbox_owned (owner>?)"}[w.d.Name()]
 			if !strings.Contains(plan, want) || strings.Contains(plan, "Sort") || strings.Contains(plan, "filesort") || strings.Contains(plan, "B-TREE") {
 				t.Errorf("after %q the plan is\n%s", analyze, plan)
 			}

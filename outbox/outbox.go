@@ -48,8 +48,8 @@ func (o *Outbox) Add(ctx context.Context, tx Execer, es ...job.Envelope) ([]job.
 		ids[i] = job.ID(rows[i].jobID)
 	}
 	for i, r := range rows {
-		if _, err := tx.ExecContext(ctx, o.d.Insert, r.jobID, r.typ, string(r.args), string(r.options)); err != nil {
-			err = job.Errorf(job.Unavailable, "write to the outbox table %s: %w (if there is none, make it with: outrider outbox init DSN)", o.d.Table, err)
+		if _, err := tx.ExecContext(ctx, o.d.sql.Insert, r.jobID, r.typ, string(r.args), string(r.options)); err != nil {
+			err = job.Errorf(job.Unavailable, "write to the outbox table %s: %w (if there is none, make it with: outrider outbox init DSN)", o.d.sql.Table, err)
 			return nil, naming(i, len(es), err)
 		}
 	}

@@ -34,9 +34,9 @@ func TestNobodyIsWaitedForForEver(t *testing.T) {
 	w.relayDB = sql.OpenDB(c)
 	defer w.relayDB.Close()
 	w.relayDB.SetMaxIdleConns(-1) // each is a new one
-	d := w.d
+	d := w.d.Statements()
 	d.Leases = "no statement"
-	r := outbox.NewRelay(w.relayDB, d, w.server, outbox.RelayOptions{Log: new(journal).log()})
+	r := outbox.NewRelay(w.relayDB, outbox.NewDialect(d), w.server, outbox.RelayOptions{Log: new(journal).log()})
 	if _, err := r.Step(t.Context()); err == nil {
 		t.Fatal("it knows of the others")
 	}

@@ -141,16 +141,16 @@ type Relay struct {
 func NewRelay(db *sql.DB, d Dialect, to job.Enqueuer, opts RelayOptions) *Relay {
 	o := opts
 	if o.Name == "" {
-		o.Name = d.Table
+		o.Name = d.sql.Table
 	}
 	if o.Batch <= 0 {
-		if o.Batch = defaultBatch; d.Take != "" {
+		if o.Batch = defaultBatch; d.sql.Take != "" {
 			o.Batch = sharedBatch
 		}
 	}
 	o.Batch = min(o.Batch, job.MaxBatch)
 	busy, idle := 2*time.Millisecond, 40*time.Millisecond
-	if d.Changed == "" {
+	if d.sql.Changed == "" {
 		busy, idle = 20*time.Millisecond, time.Second
 	}
 	if o.Busy <= 0 {
@@ -329,7 +329,7 @@ func (r *Relay) turn(ctx context.Context, poked bool) time.Duration {
 	// The longer there was nothing, the rarer the question: waking a process up
 	// costs more than the question itself.
 	part := time.Duration(relax)
-	if r.d.Changed == "" {
+	if r.d.sql.Changed == "" {
 		part = relaxFar
 	}
 	wait := min(max(r.o.Now().Sub(r.heard)/part, r.o.Busy), max(r.o.Idle, r.o.Busy))
@@ -363,7 +363,7 @@ func (r *Relay) work(ctx context.Context, poked bool) error {
 		return err
 	}
 	again := r.more || r.trouble.tries > 0
-	if !commit && !poked && !again && r.d.Changed != "" && now.Sub(r.looked) < lookAnyway {
+	if !commit && !poked && !again && r.d.sql.Changed != "" && now.Sub(r.looked) < lookAnyway {
 		return nil
 	}
 	if poked {

@@ -21,9 +21,9 @@ func TestIDsAreStableOverAResend(t *testing.T) {
 	w.mail(10)
 	w.exec(`INSERT INTO ojs_outbox (job_type, job_args, created_at) VALUES ('odd.time','[]','yesterday'), ('odd.time','[]',-5), ('odd.time','[]',1.5)`)
 	w.exec(`INSERT INTO ojs_outbox (job_type, job_args, job_id) VALUES ('a','[]','01900000-0000-7000-8000-000000000001')`)
-	broken := w.d
+	broken := w.d.Statements()
 	broken.Sent = "UPDATE nothing SET id = {ids} -- ? ?"
-	forgetful := outbox.NewRelay(w.relayDB, broken, w.server, outbox.RelayOptions{Owner: "the job server", Keep: time.Hour, Log: new(journal).log()})
+	forgetful := outbox.NewRelay(w.relayDB, outbox.NewDialect(broken), w.server, outbox.RelayOptions{Owner: "the job server", Keep: time.Hour, Log: new(journal).log()})
 	if n, err := forgetful.Step(t.Context()); n != 14 || job.KindOf(err) != job.Unavailable {
 		t.Fatalf("a mark that fails: got %d and %v", n, err)
 	}
@@ -46,9 +46,9 @@ func TestIDsAreStableOverAResend(t *testing.T) {
 func TestARelayThatCannotMarkDoesNotSendTwiceItself(t *testing.T) {
 	w := newWorld(t)
 	w.mail(3)
-	broken := w.d
+	broken := w.d.Statements()
 	broken.Sent = "UPDATE nothing SET id = {ids} -- ? ?"
-	r := outbox.NewRelay(w.relayDB, broken, w.server, outbox.RelayOptions{Owner: "the job server", Keep: time.Hour, Log: new(journal).log()})
+	r := outbox.NewRelay(w.relayDB, outbox.NewDialect(broken), w.server, outbox.RelayOptions{Owner: "the job server", Keep: time.Hour, Log: new(journal).log()})
 	for range 3 {
 		if _, err := r.Step(t.Context()); err == nil {
 			t.Fatal("got nil, want the error of the mark")

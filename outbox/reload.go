@@ -37,14 +37,14 @@ func (r *Relay) reload(ctx context.Context) error {
 		return err
 	}
 	// From here on it is whole. Not before: a start that is cut off finds it older again.
-	_, err = r.change(ctx, "note the age of the disk in", r.d.Count, 0, now, r.upto, r.o.Owner)
+	_, err = r.change(ctx, "note the age of the disk in", r.d.sql.Count, 0, now, r.upto, r.o.Owner)
 	return err
 }
 
 // age compares the disk with what the outbox was told of it.
 func (r *Relay) age(ctx context.Context) (is age, epoch string, err error) {
 	var upto int64
-	err = r.each(ctx, func(rows *sql.Rows) (bool, error) { return true, rows.Scan(&epoch, &upto) }, r.d.Reached, r.o.Owner)
+	err = r.each(ctx, func(rows *sql.Rows) (bool, error) { return true, rows.Scan(&epoch, &upto) }, r.d.sql.Reached, r.o.Owner)
 	if err != nil {
 		return unknownAge, "", r.failed(ctx, "look up what was relayed in", err)
 	}
@@ -108,7 +108,7 @@ func (r *Relay) held(ctx context.Context, after int64) (page []row, err error) {
 		b.jobID, b.by = id.String, by.String
 		page = append(page, b)
 		return true, nil
-	}, r.d.Held, r.o.Owner, after, followPage)
+	}, r.d.sql.Held, r.o.Owner, after, followPage)
 	if err != nil {
 		return nil, r.failed(ctx, "read the relayed rows of", err)
 	}

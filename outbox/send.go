@@ -36,7 +36,7 @@ func (r *Relay) send(ctx context.Context) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	if r.d.Changed == "" {
+	if r.d.sql.Changed == "" {
 		r.heard = r.o.Now()
 	}
 	letters := make([]message, 0, len(rows))
@@ -83,7 +83,7 @@ func (r *Relay) pending(ctx context.Context) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	batch, full, err := r.read(ctx, r.conn, fill(r.d.Pending, "{skip}", skip))
+	batch, full, err := r.read(ctx, r.conn, fill(r.d.sql.Pending, "{skip}", skip))
 	if err != nil {
 		return nil, r.failed(ctx, "read", err)
 	}
@@ -314,7 +314,7 @@ func (r *Relay) park(row row, why error) {
 	r.settle(row, outcome{verb: parked, tries: 1, reason: storableText(why)})
 	r.sayErr(why)
 	r.o.Log.Warn("outbox: a row is parked because it cannot become a job. Fix it and set its status to 'pending', or delete it",
-		"outbox", r.o.Name, "table", r.d.Table, "row", row.id, "error", why)
+		"outbox", r.o.Name, "table", r.d.sql.Table, "row", row.id, "error", why)
 }
 
 // putOff notes that a row fails alone, for a reason that may pass: it waits for

@@ -41,7 +41,7 @@ func (r *Relay) look(ctx context.Context) (still []string, err error) {
 			r.over = min(r.over, until-1)
 		}
 		return true, nil
-	}, r.d.Leases, r.o.Owner)
+	}, r.d.sql.Leases, r.o.Owner)
 	if err != nil {
 		r.seenLeases, r.over = was, 0
 		return nil, r.failed(ctx, "look for other relays in", err)

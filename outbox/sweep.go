@@ -35,7 +35,7 @@ func (r *Relay) sweep(ctx context.Context, now time.Time) error {
 		return err
 	}
 	if len(old) > 0 {
-		if _, err := r.change(ctx, "delete old rows of", fill(r.d.Delete, "{ids}", idsOf(old))); err != nil {
+		if _, err := r.change(ctx, "delete old rows of", fill(r.d.sql.Delete, "{ids}", idsOf(old))); err != nil {
 			return err
 		}
 	}
@@ -67,7 +67,7 @@ func (r *Relay) old(ctx context.Context, now time.Time) (old []outcome, done boo
 		}
 		r.swept.after, n = id, n+1
 		return true, nil
-	}, r.d.Kept, r.swept.after, sweepSize)
+	}, r.d.sql.Kept, r.swept.after, sweepSize)
 	if err != nil {
 		return nil, false, r.failed(ctx, "look for old rows in", err)
 	}

@@ -59,8 +59,8 @@ const (
 // Errors are Invalid for a name that no schedule has; Unavailable, with the command that mends an outbox without the
 // table; Unsupported for a dialect without ticks; or those of live.
 func (t *Ticks) Fire(ctx context.Context, ticks []job.Tick, live func(job.ID) (bool, error)) (skipped []string, err error) {
-	if t.d.TickAdd == "" {
-		return nil, job.Errorf(job.Unsupported, "the outbox of %s cannot keep the ticks of schedules; use one of sqlite, postgres or mysql", t.d.Name)
+	if t.d.sql.TickAdd == "" {
+		return nil, job.Errorf(job.Unsupported, "the outbox of %s cannot keep the ticks of schedules; use one of sqlite, postgres or mysql", t.d.sql.Name)
 	}
 	skipped = make([]string, len(ticks))
 	claims := make([]wantedTick, 0, len(ticks))
@@ -125,11 +125,11 @@ func (t *Ticks) decide(ctx context.Context, batch []wantedTick, live func(job.ID
 			}
 		}
 	}
-	return job.Errorf(job.Unavailable, "decide ticks of schedules in the table %s_ticks: %w", t.d.Table, err)
+	return job.Errorf(job.Unavailable, "decide ticks of schedules in the table %s_ticks: %w", t.d.sql.Table, err)
 }
 
 func (t *Ticks) again(err error) bool {
-	return slices.ContainsFunc(t.d.TickAgain, func(part string) bool { return strings.Contains(err.Error(), part) })
+	return slices.ContainsFunc(t.d.sql.TickAgain, func(part string) bool { return strings.Contains(err.Error(), part) })
 }
 
 // transaction decides a batch. Its connection is given up after an error, and
@@ -148,7 +148,7 @@ func (t *Ticks) transaction(ctx context.Context, batch []wantedTick, live func(j
 	if batch, err = t.keepable(ctx, conn, batch); err != nil {
 		return err
 	}
-	if err := script(ctx, conn, t.d.TickBegin); err != nil {
+	if err := script(ctx, conn, t.d.sql.TickBegin); err != nil {
 		return err
 	}
 	for _, c := range batch {
@@ -156,7 +156,7 @@ func (t *Ticks) transaction(ctx context.Context, batch []wantedTick, live func(j
 			return err
 		}
 	}
-	return script(ctx, conn, t.d.TickEnd)
+	return script(ctx, conn, t.d.sql.TickEnd)
 }
 
 // conn is a connection to the outbox as it is now: a tick that is written to a
@@ -179,7 +179,7 @@ func script(ctx context.Context, conn *sql.Conn, stmts string) error {
 
 // one decides a tick, and says why it makes no job.
 func (t *Ticks) one(ctx context.Context, conn *sql.Conn, c wantedTick, live func(job.ID) (bool, error)) (string, error) {
-	res, err := conn.ExecContext(ctx, t.d.TickAdd, c.name, c.at)
+	res, err := conn.ExecContext(ctx, t.d.sql.TickAdd, c.name, c.at)
 	if err != nil {
 		return "", err
 	}
@@ -195,7 +195,7 @@ func (t *Ticks) one(ctx context.Context, conn *sql.Conn, c wantedTick, live func
 			return "", err
 		}
 		if last.jobID != "" {
-			_, err := conn.ExecContext(ctx, t.d.TickSet, nil, last.jobID, last.id, c.name, c.at)
+			_, err := conn.ExecContext(ctx, t.d.sql.TickSet, nil, last.jobID, last.id, c.name, c.at)
 			return job.SkippedOverlap, err
 		}
 	}
@@ -203,7 +203,7 @@ func (t *Ticks) one(ctx context.Context, conn *sql.Conn, c wantedTick, live func
 	if err != nil {
 		return "", err
 	}
-	_, err = conn.ExecContext(ctx, t.d.TickSet, c.row.jobID, c.row.jobID, id, c.name, c.at)
+	_, err = conn.ExecContext(ctx, t.d.sql.TickSet, c.row.jobID, c.row.jobID, id, c.name, c.at)
 	return "", err
 }
 
@@ -212,7 +212,7 @@ func (t *Ticks) one(ctx context.Context, conn *sql.Conn, c wantedTick, live func
 // others may have written and trimmed.
 func (t *Ticks) decided(ctx context.Context, conn *sql.Conn, c wantedTick) (string, error) {
 	var id sql.NullString
-	err := conn.QueryRowContext(ctx, t.d.TickOf, c.name, c.at).Scan(&id)
+	err := conn.QueryRowContext(ctx, t.d.sql.TickOf, c.name, c.at).Scan(&id)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return job.SkippedClock, nil
@@ -231,7 +231,7 @@ func (t *Ticks) decided(ctx context.Context, conn *sql.Conn, c wantedTick) (stri
 func (t *Ticks) unfinished(ctx context.Context, conn *sql.Conn, c wantedTick, live func(job.ID) (bool, error)) (row, error) {
 	var id, status sql.NullString
 	var at sql.NullInt64
-	err := conn.QueryRowContext(ctx, t.d.TickLast, c.name, c.at).Scan(&id, &at, &status)
+	err := conn.QueryRowContext(ctx, t.d.sql.TickLast, c.name, c.at).Scan(&id, &at, &status)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && !id.Valid {
 		return row{}, nil
 	}
@@ -252,11 +252,11 @@ func (t *Ticks) unfinished(ctx context.Context, conn *sql.Conn, c wantedTick, li
 // write writes a row of the outbox as Add does, and returns its id.
 func (t *Ticks) write(ctx context.Context, conn *sql.Conn, r row) (id int64, err error) {
 	args := []any{r.jobID, r.typ, string(r.args), string(r.options)}
-	if t.d.TickRow != "" {
-		err = conn.QueryRowContext(ctx, t.d.TickRow, args...).Scan(&id)
+	if t.d.sql.TickRow != "" {
+		err = conn.QueryRowContext(ctx, t.d.sql.TickRow, args...).Scan(&id)
 		return id, err
 	}
-	res, err := conn.ExecContext(ctx, t.d.Insert, args...)
+	res, err := conn.ExecContext(ctx, t.d.sql.Insert, args...)
 	if err != nil {
 		return 0, err
 	}
@@ -278,7 +278,7 @@ func (t *Ticks) trim(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	size := int64(fewRows)
-	if t.d.Take != "" {
+	if t.d.sql.Take != "" {
 		size = manyRows
 	}
 	for range trimRounds {
@@ -294,7 +294,7 @@ func (t *Ticks) trim(ctx context.Context) {
 // with many gaps between their rows lock none of them.
 func (t *Ticks) trimSome(ctx context.Context, size int64) (int64, error) {
 	var o *sql.TxOptions
-	if t.d.Take != "" {
+	if t.d.sql.Take != "" {
 		o = &sql.TxOptions{Isolation: sql.LevelReadCommitted}
 	}
 	tx, err := t.db.BeginTx(ctx, o)
@@ -302,7 +302,7 @@ func (t *Ticks) trimSome(ctx context.Context, size int64) (int64, error) {
 		return 0, err
 	}
 	defer tx.Rollback() // after Commit it does nothing
-	res, err := tx.ExecContext(ctx, t.d.TickTrim, size)
+	res, err := tx.ExecContext(ctx, t.d.sql.TickTrim, size)
 	if err != nil {
 		return 0, err
 	}

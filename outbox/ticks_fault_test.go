@@ -51,7 +51,7 @@ func (c cutting) Driver() driver.Driver { return c.of }
 // cut opens the database once more, over such connections.
 func (w *world) cut(cut func(q string, done bool) error) *sql.DB {
 	dsn := w.path
-	switch w.d.Name {
+	switch w.d.Name() {
 	case "sqlite":
 		dsn = sqlite.DSN(w.path)
 	case "postgres":
@@ -106,7 +106,7 @@ func TestATransactionThatTheDatabaseGivesUp(t *testing.T) {
 			ticks := outbox.NewTicks(w.cut(func(q string, done bool) error {
 				if strings.HasPrefix(q, "UPDATE ojs_outbox_ticks") && !done && left > 0 {
 					left--
-					return errors.New(w.d.TickAgain[0])
+					return errors.New(w.d.Statements().TickAgain[0])
 				}
 				return nil
 			}), w.d)
@@ -150,7 +150,7 @@ func (w *world) waiting(tx *sql.Tx) func() bool {
 	w.t.Helper()
 	q := `SELECT count(*) FROM information_schema.innodb_trx AS t JOIN information_schema.processlist AS p ON p.id = t.trx_mysql_thread_id
 WHERE t.trx_state = 'LOCK WAIT' AND p.db = DATABASE()`
-	if w.d.Name == "postgres" {
+	if w.d.Name() == "postgres" {
 		var pid int
 		if err := tx.QueryRow(`SELECT pg_backend_pid()`).Scan(&pid); err != nil {
 			w.t.Fatal(err)

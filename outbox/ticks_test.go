@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/outrider-jobs/outrider/internal/outboxsql"
 	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/outbox"
 )
@@ -298,7 +299,7 @@ func TestTicksThatCannotBe(t *testing.T) {
 			t.Errorf("a name of %d: got %v", len(name), err)
 		}
 	}
-	if _, err := outbox.NewTicks(w.relayDB, outbox.Dialect{Name: "other"}).Fire(t.Context(), nil, nil); job.KindOf(err) != job.Unsupported {
+	if _, err := outbox.NewTicks(w.relayDB, outbox.NewDialect(outboxsql.Statements{Name: "other"})).Fire(t.Context(), nil, nil); job.KindOf(err) != job.Unsupported {
 		t.Errorf("got %v", err)
 	}
 }

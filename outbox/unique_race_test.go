@@ -200,11 +200,11 @@ func TestKeysOfRowsThatAreSentAgain(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := newKeyWorld(t)
 			w.keyedRows(keys, times, c.options)
-			broken := w.d
+			broken := w.d.Statements()
 			broken.Sent = "UPDATE nothing SET id = {ids} -- ? ?"
 			broken.Parked = broken.Sent
 			for n := 1; n <= keys*times; n += batch {
-				dying := outbox.NewRelay(w.relayDB, broken, w.server, outbox.RelayOptions{Owner: "the job server", Keep: time.Hour, Batch: n + batch, Log: new(journal).log()})
+				dying := outbox.NewRelay(w.relayDB, outbox.NewDialect(broken), w.server, outbox.RelayOptions{Owner: "the job server", Keep: time.Hour, Batch: n + batch, Log: new(journal).log()})
 				if _, err := dying.Step(t.Context()); err == nil {
 					t.Fatal("the marks did not fail")
 				}
@@ -225,9 +225,9 @@ func TestARowThatIsSentAgainMeetsItsOwnJob(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := newKeyWorld(t)
 			w.keyedRows(1, 1, c.options)
-			broken := w.d
+			broken := w.d.Statements()
 			broken.Sent = "UPDATE nothing SET id = {ids} -- ? ?"
-			dying := outbox.NewRelay(w.relayDB, broken, w.server, outbox.RelayOptions{Owner: "the job server", Keep: time.Hour, Log: new(journal).log()})
+			dying := outbox.NewRelay(w.relayDB, outbox.NewDialect(broken), w.server, outbox.RelayOptions{Owner: "the job server", Keep: time.Hour, Log: new(journal).log()})
 			if n, err := dying.Step(t.Context()); n != 1 || err == nil {
 				t.Fatalf("got %d and %v", n, err)
 			}

@@ -21,6 +21,6 @@ func (r *Relay) warn(l message) {
 		}
 		r.warnedOf[w.Field] = now
 		r.o.Log.Warn("outbox: a row has an unknown option; such rows are logged once an hour",
-			"outbox", r.o.Name, "table", r.d.Table, "row", l.row.id, "job", string(l.job.ID()), "warning", w.Message)
+			"outbox", r.o.Name, "table", r.d.sql.Table, "row", l.row.id, "job", string(l.job.ID()), "warning", w.Message)
 	}
 }

@@ -10,7 +10,7 @@ import (
 // grants is not told there in the same way by MySQL and MariaDB, so whoever wants
 // to know runs the statements themselves with an id that no row has.
 
-// audit are the questions of outbox.Dialect.Audit.
+// audit are the questions of outboxsql.Statements.Audit.
 func audit(table string) []string {
 	all := []string{version, readOnly, readTransactions, tables, engine, columns, charset, defaults, indexes, identity}
 	for i, q := range all {
@@ -19,7 +19,7 @@ func audit(table string) []string {
 	return all
 }
 
-// tickAudit are the questions of outbox.Dialect.TickAudit: the same of one more table.
+// tickAudit are the questions of outboxsql.Statements.TickAudit: the same of one more table.
 func tickAudit(table string) []string {
 	of := func(question, list, other string) string { return strings.Replace(question, list, other, 1) }
 	all := []string{of(tables, three, tickTable), of(engine, three, tickTable), of(columns, relayColumns, tickColumns), tickIndexes}

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/outrider-jobs/outrider/internal/outboxsql"
 	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/outbox"
 )
@@ -30,7 +31,7 @@ func Dialect(table string) (outbox.Dialect, error) {
 		return outbox.Dialect{}, job.Errorf(job.Invalid, "an outbox table is named with 1 to 40 lower-case letters, digits and underscores, not a digit first, got %.80q", table)
 	}
 	named := func(sql string) string { return strings.ReplaceAll(sql, DefaultTable, table) }
-	return outbox.Dialect{
+	return outbox.NewDialect(outboxsql.Statements{
 		Name:     "mysql",
 		Table:    table,
 		Create:   named(create),
@@ -78,13 +79,13 @@ func Dialect(table string) (outbox.Dialect, error) {
 		TickTrim:  named(tickTrim),
 		TickAgain: []string{"Error 1213"},
 		TickAudit: tickAudit(table),
-	}, nil
+	}), nil
 }
 
 // SQL are the statements that make the outbox, for migrations. They may be run again.
 func SQL(table string) (string, error) {
 	d, err := Dialect(table)
-	return d.Create, err
+	return d.Schema(), err
 }
 
 // tries are those of a row so far: a number that no column refuses one more of,

@@ -24,7 +24,7 @@ func TestVersions(t *testing.T) {
 		"10.5.23-MariaDB-1:10.5.23+maria~ubu2004": "MariaDB 10.5.23 is too old",
 	} {
 		var got string
-		err := db.QueryRow(strings.Replace(d.Audit[0], "VERSION()", "'"+version+"'", 1)).Scan(&got)
+		err := db.QueryRow(strings.Replace(d.Statements().Audit[0], "VERSION()", "'"+version+"'", 1)).Scan(&got)
 		if want == "" && !errors.Is(err, sql.ErrNoRows) || want != "" && !strings.HasPrefix(got, want) {
 			t.Errorf("%s: got %q, %v", version, got, err)
 		}

@@ -5,7 +5,7 @@ import "strings"
 // The audit reads the catalogs only: it locks nothing, and needs no right but to
 // be connected. Tables are looked for along the search_path, as everywhere.
 
-// audit are the questions of outbox.Dialect.Audit. What is wrong with the server
+// audit are the questions of outboxsql.Statements.Audit. What is wrong with the server
 // comes before what is wrong with a table, and a right before what it hides.
 func audit(table string) []string {
 	all := []string{version, replica, readOnly, encoding, tables, rights, rowSecurity, columns, defaults, indexes, identity}
@@ -15,7 +15,7 @@ func audit(table string) []string {
 	return all
 }
 
-// tickAudit are the questions of outbox.Dialect.TickAudit: the same of one more table.
+// tickAudit are the questions of outboxsql.Statements.TickAudit: the same of one more table.
 func tickAudit(table string) []string {
 	of := func(question, list, other string) string { return strings.Replace(question, list, other, 1) }
 	all := []string{of(tables, ours, tickTable), of(rights, rightsOf, tickRights), of(rowSecurity, ours, tickTable), of(columns, wanted, tickWanted), tickIndexes, sequence}

@@ -42,7 +42,7 @@ func extra(table, sql string) (string, error) {
 	if err != nil {
 		return "", job.Errorf(job.KindOf(err), "%w", err)
 	}
-	return strings.ReplaceAll(sql, DefaultTable, d.Table), nil
+	return strings.ReplaceAll(sql, DefaultTable, d.Table()), nil
 }
 
 const function = `-- A job from anywhere in SQL: SELECT {name}('email.send', '["ada@example.com"]')

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/outrider-jobs/outrider/internal/outboxsql"
 	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/outbox"
 )
@@ -32,7 +33,7 @@ func Dialect(table string) (outbox.Dialect, error) {
 		return outbox.Dialect{}, job.Errorf(job.Invalid, "an outbox table is named with 1 to 40 lower-case letters, digits and underscores, not a digit first, got %.80q", table)
 	}
 	named := func(sql string) string { return strings.ReplaceAll(sql, DefaultTable, table) }
-	return outbox.Dialect{
+	return outbox.NewDialect(outboxsql.Statements{
 		Name:     "postgres",
 		Table:    table,
 		Create:   named(lock + create),
@@ -82,7 +83,7 @@ func Dialect(table string) (outbox.Dialect, error) {
 		TickTrim:  named(tickTrim),
 		TickAgain: []string{"40P01", "40001", "deadlock detected"},
 		TickAudit: tickAudit(table),
-	}, nil
+	}), nil
 }
 
 // lock keeps two that make the outbox at the same time apart: IF NOT EXISTS does

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// audit are the questions of outbox.Dialect.Audit. Types are not asked for: a
+// audit are the questions of outboxsql.Statements.Audit. Types are not asked for: a
 // column of SQLite holds whatever is written to it, and the relay reads it so.
 func audit(table string) []string {
 	return of(table, tables, columns, autoincrement, indexes, identity)
 }
 
-// tickAudit are the questions of outbox.Dialect.TickAudit.
+// tickAudit are the questions of outboxsql.Statements.TickAudit.
 func tickAudit(table string) []string { return of(table, tickTable, tickColumns, tickIndexes) }
 
 func of(table string, questions ...string) []string {

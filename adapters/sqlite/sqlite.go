@@ -20,6 +20,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/outrider-jobs/outrider/internal/outboxsql"
 	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/outbox"
 )
@@ -42,8 +43,12 @@ func Dialect(table string) (outbox.Dialect, error) {
 	if !identifier.MatchString(table) || strings.HasPrefix(strings.ToLower(table), "sqlite_") {
 		return outbox.Dialect{}, job.Errorf(job.Invalid, "an outbox table is named with 1 to 63 letters, digits and underscores, not a digit first nor sqlite_, got %.80q", table)
 	}
+	return outbox.NewDialect(statements(table)), nil
+}
+
+func statements(table string) outboxsql.Statements {
 	named := func(sql string) string { return strings.ReplaceAll(sql, DefaultTable, table) }
-	return outbox.Dialect{
+	return outboxsql.Statements{
 		Name:     "sqlite",
 		Table:    table,
 		Create:   named(create),
@@ -91,12 +96,12 @@ func Dialect(table string) (outbox.Dialect, error) {
 		TickAudit: tickAudit(table),
 
 		Changed: `PRAGMA data_version`,
-		Caution: outbox.Caution{
+		Caution: outboxsql.Caution{
 			Query:  `PRAGMA journal_mode`,
 			Good:   "wal",
 			Advice: "the database is not in WAL mode, so the app and the relay wait for each other at every commit; run once: PRAGMA journal_mode=WAL",
 		},
-	}, nil
+	}
 }
 
 // tries are those of a row so far: a number that no column refuses one more of,

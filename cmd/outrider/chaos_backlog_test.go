@@ -76,7 +76,7 @@ func backlog(t *testing.T, s *chaosShop, release string, rows int) {
 		t.Errorf("no job has ended, and the outbox has %+v, want %d relayed", st, rows)
 	}
 	t.Logf("%s %s: %d rows became jobs in %v, %.0f rows/s; all were marked after %v; the server took %d MB at most, and %v of CPU in the idle second after",
-		s.d.Name, release, rows, took.Round(time.Millisecond), float64(rows)/took.Seconds(), marked.Round(time.Millisecond), server.hwm/1024, idle)
+		s.d.Name(), release, rows, took.Round(time.Millisecond), float64(rows)/took.Seconds(), marked.Round(time.Millisecond), server.hwm/1024, idle)
 }
 
 // TestRestartWithManyRows: a server has the jobs of many rows when it is killed
@@ -127,7 +127,7 @@ func restartWithMany(t *testing.T, s *chaosShop, rows int) {
 	if len(owners) != 1 {
 		t.Errorf("the rows have the owners %v, want one", owners)
 	}
-	t.Logf("%s: %d rows, of %v", s.d.Name, rows, owners)
+	t.Logf("%s: %d rows, of %v", s.d.Name(), rows, owners)
 }
 
 // fill places orders 1 to n.
@@ -193,7 +193,7 @@ func appUnderRelay(t *testing.T, s *chaosShop) {
 	}
 	for _, what := range []string{"order only, no relay", "order and row, no relay", "order only, relay", "order and row, relay"} {
 		all := times[what]
-		t.Logf("%-8s %-24s %5d transactions: p50 %7v, p99 %7v, max %7v", s.d.Name, what, len(all),
+		t.Logf("%-8s %-24s %5d transactions: p50 %7v, p99 %7v, max %7v", s.d.Name(), what, len(all),
 			percentile(all, 0.5).Round(10*time.Microsecond), percentile(all, 0.99).Round(10*time.Microsecond), all[len(all)-1].Round(10*time.Microsecond))
 	}
 }
@@ -201,7 +201,7 @@ func appUnderRelay(t *testing.T, s *chaosShop) {
 // oneOrder is one transaction of the app, with parameters as an app has them.
 func (s *chaosShop) oneOrder(id int64, row bool) error {
 	param := func(q string) string {
-		if s.d.Name == "postgres" {
+		if s.d.Name() == "postgres" {
 			return strings.Replace(strings.Replace(q, "?", "$1", 1), "?", "$2", 1)
 		}
 		return q

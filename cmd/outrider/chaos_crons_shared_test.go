@@ -126,7 +126,7 @@ func chaosOfSharedTicks(t *testing.T, s *chaosShop) {
 	f.report(t, n, books)
 	judged(t, owed)
 	t.Logf("%s, seed %d: %d schedules, %d kills in %v: %d ticks made jobs, %d of them no excuse would be heard for, %d were missed by all, %d jobs are on two disks; the servers made %v",
-		s.d.Name, seed, n, kills, ended.Sub(began).Round(time.Second), len(ticks), owed, gaps, doubles, f.made)
+		s.d.Name(), seed, n, kills, ended.Sub(began).Round(time.Second), len(ticks), owed, gaps, doubles, f.made)
 }
 
 // sightTick waits until a server has just decided a tick in the outbox, and has

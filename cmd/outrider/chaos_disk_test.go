@@ -56,7 +56,7 @@ func underFaults(t *testing.T, s *chaosShop, release outbox.Release, standard, f
 	var servers []*station
 	for _, name := range []string{"server 1", "server 2"} {
 		dsn := s.dsn
-		if name == "server 2" && s.d.Name != "sqlite" {
+		if name == "server 2" && s.d.Name() != "sqlite" {
 			dsn, _ = s.through(func(host string) *cutter { return newCutter(t, host, 20) })
 		}
 		st := newStation(t, s, h, name, dsn, "--outbox-release", string(release), "--outbox-lease", "2s")
@@ -67,7 +67,7 @@ func underFaults(t *testing.T, s *chaosShop, release outbox.Release, standard, f
 	// The load goes on until the last fault.
 	began := time.Now()
 	app := &load{shop: s, target: int64(rows), size: max(1, rows/800), delay: 100 * time.Millisecond, seed: seed, kinds: keyKinds}
-	if s.d.Name == "sqlite" {
+	if s.d.Name() == "sqlite" {
 		app.size *= 2
 	}
 	written := make(chan struct{})
@@ -85,7 +85,7 @@ func underFaults(t *testing.T, s *chaosShop, release outbox.Release, standard, f
 			t.Fatalf("the app has stopped to commit, %d orders before the fault", n)
 		}
 		// Of SQLite one relays at a time: somebody must have begun to since the last fault.
-		if s.d.Name == "sqlite" && settles(func() (idle int64) {
+		if s.d.Name() == "sqlite" && settles(func() (idle int64) {
 			s.must(s.app.QueryRow(`SELECT max(seen_at) <= ? FROM ojs_outbox_relays`, last.UnixMilli()).Scan(&idle))
 			return idle
 		}) > 0 {
@@ -120,7 +120,7 @@ func underFaults(t *testing.T, s *chaosShop, release outbox.Release, standard, f
 		freed += st.said("has not renewed its lease")
 	}
 	t.Logf("%s %s, seed %d: %d orders committed, %d faults while %d orders or more were not done and %d rows in all were relayed, rows freed %d times, %d executions too many; written in %v, done after %v",
-		s.d.Name, release, seed, len(s.committed()), faults, least, relayed, freed, again, wrote.Round(time.Millisecond), ended.Round(time.Millisecond))
+		s.d.Name(), release, seed, len(s.committed()), faults, least, relayed, freed, again, wrote.Round(time.Millisecond), ended.Round(time.Millisecond))
 	if freed == 0 && rows >= 20_000 && h.each(diskLost, paused) { // a small load may be over before anything is lost
 		t.Errorf("no row was freed: the faults were for nothing")
 	}

@@ -102,7 +102,7 @@ func (s *chaosShop) find(laws []law) (all []finding) {
 func (s *chaosShop) judge(seed uint64, laws []law) {
 	s.t.Helper()
 	for _, f := range s.find(laws) {
-		s.t.Errorf("%s, seed %d: %s: %s", s.d.Name, seed, f.what, some(f.orders))
+		s.t.Errorf("%s, seed %d: %s: %s", s.d.Name(), seed, f.what, some(f.orders))
 		for _, id := range f.orders[:min(len(f.orders), 3)] {
 			s.t.Log(s.story(id))
 		}
@@ -141,7 +141,7 @@ func (s *chaosShop) story(order int64) string {
 		{"parked", `SELECT * FROM parked WHERE order_id IN ` + group},
 		{"row", `SELECT id, job_id, status, owner, attempts, created_at, sent_at, error FROM ojs_outbox WHERE job_args LIKE '[` + fmt.Sprint(order) + `]%' OR job_args LIKE '[{"order":` + fmt.Sprint(order) + `,%'`},
 	} {
-		if s.d.Name == "postgres" {
+		if s.d.Name() == "postgres" {
 			part.query = strings.ReplaceAll(part.query, "job_args LIKE", "job_args::text LIKE")
 		}
 		s.print(b, part.name, part.query)

@@ -55,7 +55,7 @@ func (t pgxTx) add(es ...job.Envelope) ([]job.ID, error) {
 // native takes the driver's own way where there is an adapter for it.
 func (s *chaosShop) transact(native bool, body func(orderTx) (commit bool, err error)) error {
 	o := outbox.New(s.d)
-	if native && s.d.Name == "postgres" {
+	if native && s.d.Name() == "postgres" {
 		return s.transactPgx(o, body)
 	}
 	tx, err := s.app.Begin()

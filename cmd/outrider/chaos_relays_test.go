@@ -97,7 +97,7 @@ func chaosOfRelays(t *testing.T, s *chaosShop) {
 	app.seen(t)
 	_, again := h.done()
 	t.Logf("%s, seed %d: %d orders committed in %d transactions, %d rolled back, %d jobs; %d kills; %d posts with %d jobs sent again, %d of their answers lost, %d gets, %d requests to a dead server; %d executions too many; "+
-		"written in %v, drained after %v, done after %v", s.d.Name, seed, len(committed), app.commits.Load(), app.rolledBack.Load(), len(stored),
+		"written in %v, drained after %v, done after %v", s.d.Name(), seed, len(committed), app.commits.Load(), app.rolledBack.Load(), len(stored),
 		kills, proxy.posts.Load(), proxy.resends(), proxy.lost.Load(), proxy.gets.Load(), proxy.down.Load(), again,
 		wrote.Round(time.Millisecond), drained.Round(time.Millisecond), ended.Round(time.Millisecond))
 	if proxy.lost.Load() == 0 || proxy.resends() == 0 || kills < 2 {
@@ -177,7 +177,7 @@ func lostCommits(t *testing.T, s *chaosShop) {
 		s.judge(seed, append(laws(outbox.OnComplete, 1), storeLaws...))
 	}
 	app.seen(t)
-	t.Logf("%s, seed %d: %d orders; %d of %d commits cut", s.d.Name, seed, len(committed), host.cuts.Load(), host.commits.Load())
+	t.Logf("%s, seed %d: %d orders; %d of %d commits cut", s.d.Name(), seed, len(committed), host.cuts.Load(), host.commits.Load())
 }
 
 // TestChaosOfADatabaseThatIsAway: for longer than the lease no server reaches the
@@ -275,7 +275,7 @@ func openTransaction(t *testing.T, s *chaosShop) {
 	if left := settles(func() int64 { st := s.status(); return st.Pending + st.Taken }); left > 0 {
 		t.Errorf("%d rows wait for a transaction that is not theirs: %+v", left, s.status())
 	}
-	t.Logf("%s: %d rows beside an open transaction took %v", s.d.Name, rows, time.Since(began).Round(time.Millisecond))
+	t.Logf("%s: %d rows beside an open transaction took %v", s.d.Name(), rows, time.Since(began).Round(time.Millisecond))
 	s.must(open.Commit())
 	settles(func() int64 { st := s.status(); return st.Pending + st.Taken })
 	server.stop()

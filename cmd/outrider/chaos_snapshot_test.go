@@ -115,7 +115,7 @@ func restoredSnapshot(t *testing.T, s *chaosShop) {
 		t.Errorf("rows equal in id, time and content make %d jobs, want 1", has[4000])
 	}
 	t.Logf("%s: %d rows in the snapshot, %d more in each of both; %d collided by themselves and were parked, such as: %v",
-		s.d.Name, old, each, naturally, one(parked))
+		s.d.Name(), old, each, naturally, one(parked))
 }
 
 func one(of map[int64]string) string {
@@ -129,7 +129,7 @@ func one(of map[int64]string) string {
 func (s *chaosShop) rowAt(id int64, args string) {
 	s.t.Helper()
 	always := ""
-	if s.d.Name == "postgres" {
+	if s.d.Name() == "postgres" {
 		always = "OVERRIDING SYSTEM VALUE "
 	}
 	s.exec(fmt.Sprintf(`INSERT INTO ojs_outbox (id, job_type, job_args, job_options, created_at) %sVALUES (%d, 'order.confirm', '%s', '{}', %d)`,
@@ -139,18 +139,18 @@ func (s *chaosShop) rowAt(id int64, args string) {
 // restored is the shop as it is now in another database, identity and numbers included.
 func (s *chaosShop) restored() *chaosShop {
 	s.t.Helper()
-	if s.d.Name == "sqlite" {
+	if s.d.Name() == "sqlite" {
 		path := filepath.Join(s.t.TempDir(), "twin.db")
 		s.exec(`VACUUM INTO '` + path + `'`)
 		twin := &chaosShop{t: s.t}
 		twin.inSQLite(path)
 		return twin
 	}
-	twin := newShop(s.t, s.d.Name)
+	twin := newShop(s.t, s.d.Name())
 	twin.exec(`DELETE FROM ojs_outbox_identity`)
 	const cols = `id, job_id, job_type, job_args, job_options, status, owner, attempts, next_try_at, created_at, sent_at, error`
 	mine, always := s.schema(), ""
-	if s.d.Name == "postgres" {
+	if s.d.Name() == "postgres" {
 		always = "OVERRIDING SYSTEM VALUE "
 	}
 	for _, stmt := range []string{
@@ -161,7 +161,7 @@ func (s *chaosShop) restored() *chaosShop {
 	} {
 		twin.exec(stmt)
 	}
-	if s.d.Name == "postgres" {
+	if s.d.Name() == "postgres" {
 		twin.exec(`SELECT setval(pg_get_serial_sequence('ojs_outbox', 'id'), (SELECT last_value FROM ` + mine + `.ojs_outbox_id_seq))`)
 	} else {
 		// What MySQL has given out and what it will give next may differ by a block.

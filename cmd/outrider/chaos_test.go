@@ -246,7 +246,7 @@ func (l *load) transaction(d *drawer) error {
 	back := d.r.IntN(10) == 0
 	native := d.r.IntN(2) == 0
 	delay := time.Duration(d.r.Int64N(int64(l.delay) + 1))
-	if l.shop.d.Name == "sqlite" {
+	if l.shop.d.Name() == "sqlite" {
 		// While it is open nobody else writes, the relay neither: an app of
 		// SQLite makes its mind up before it begins.
 		time.Sleep(delay * 19 / 20)
@@ -494,7 +494,7 @@ func (s *chaosShop) through(other func(host string) *cutter) (string, *cutter) {
 	s.must(err)
 	c := other(u.Host)
 	u.Host = c.addr
-	if s.d.Name == "postgres" {
+	if s.d.Name() == "postgres" {
 		q := u.Query()
 		q.Set("sslmode", "disable") // nobody could see a COMMIT
 		u.RawQuery = q.Encode()

@@ -115,7 +115,7 @@ func sqlOf(database, table string) (text string, err error) {
 		text, err = mysqloutbox.SQL(table)
 	case appdb.SQLite:
 		d, derr := appdb.DialectOf(appdb.SQLite, table)
-		text, err = d.Create, derr
+		text, err = d.Schema(), derr
 	default:
 		return "", usage("--db must be postgres, mysql or sqlite, got %q", database)
 	}
@@ -140,7 +140,7 @@ func (a *app) outboxInitCommand() *cobra.Command {
 			}
 		}
 		return a.eachOutbox(cmd, args, true, func(ctx context.Context, s *appdb.Source) error {
-			more, err := x.sql(s.DSN.Scheme(), s.Dialect.Table)
+			more, err := x.sql(s.DSN.Scheme(), s.Dialect.Table())
 			if err != nil {
 				return err
 			}
@@ -152,7 +152,7 @@ func (a *app) outboxInitCommand() *cobra.Command {
 					return err
 				}
 			}
-			_, err = fmt.Fprintf(a.stdout, "%s has the outbox table %s\n", s.DSN, s.Dialect.Table)
+			_, err = fmt.Fprintf(a.stdout, "%s has the outbox table %s\n", s.DSN, s.Dialect.Table())
 			return err
 		})
 	}
@@ -176,7 +176,7 @@ func (a *app) outboxCheckCommand() *cobra.Command {
 			if err := s.CheckRows(ctx); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(a.stdout, "%s is ready: outbox table %s\n", s.DSN, s.Dialect.Table)
+			_, err := fmt.Fprintf(a.stdout, "%s is ready: outbox table %s\n", s.DSN, s.Dialect.Table())
 			return err
 		})
 	}

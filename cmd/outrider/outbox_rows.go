@@ -96,12 +96,12 @@ func statusJSON(s *appdb.Source, st outbox.Status) any {
 		Strays   []strayJSON `json:"strays"`
 		Lag      float64     `json:"lag_seconds"`
 		Relays   []relayJSON `json:"relays"`
-	}{s.DSN.String(), s.Dialect.Table, st.Pending, st.Taken, st.Relayed, st.Sent, st.Parked, strays, st.Lag.Round(time.Millisecond).Seconds(), relays}
+	}{s.DSN.String(), s.Dialect.Table(), st.Pending, st.Taken, st.Relayed, st.Sent, st.Parked, strays, st.Lag.Round(time.Millisecond).Seconds(), relays}
 }
 
 func printStatus(w io.Writer, s *appdb.Source, st outbox.Status) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "outbox\t%s, table %s\n", s.DSN, s.Dialect.Table)
+	fmt.Fprintf(t, "outbox\t%s, table %s\n", s.DSN, s.Dialect.Table())
 	pending := strconv.FormatInt(st.Pending, 10)
 	if st.Pending > 0 {
 		pending += ", the oldest for " + st.Lag.Round(100*time.Millisecond).String()
@@ -171,7 +171,7 @@ func printParkedJSON(w io.Writer, rows []httpapi.OutboxRow) error {
 
 func printParked(w io.Writer, s *appdb.Source, rows []httpapi.OutboxRow) error {
 	if len(rows) == 0 {
-		_, err := fmt.Fprintf(w, "%s has no parked row in %s\n", s.DSN, s.Dialect.Table)
+		_, err := fmt.Fprintf(w, "%s has no parked row in %s\n", s.DSN, s.Dialect.Table())
 		return err
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

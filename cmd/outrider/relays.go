@@ -116,12 +116,12 @@ func (rs *relays) start(spawn func(name string, run func(context.Context) error)
 // listener is what has PostgreSQL tell the relay of src of commits.
 func (rs *relays) listener(src *appdb.Source) *jobspgx.Listener {
 	name := src.DSN.String()
-	return jobspgx.NewListener(src.DSN.PG(), src.Dialect.Table, src.Poke, jobspgx.ListenerOptions{Name: name, Log: rs.log, Poll: rs.cfg.relay.idle,
+	return jobspgx.NewListener(src.DSN.PG(), src.Dialect.Table(), src.Poke, jobspgx.ListenerOptions{Name: name, Log: rs.log, Poll: rs.cfg.relay.idle,
 		Scrub: src.DSN.Scrub,
 		Silent: func() {
 			command := "outrider outbox init --wake listen"
-			if src.Dialect.Table != postgres.DefaultTable {
-				command += " --table " + src.Dialect.Table
+			if src.Dialect.Table() != postgres.DefaultTable {
+				command += " --table " + src.Dialect.Table()
 			}
 			rs.log.Warn("outbox: no trigger reports new rows, so listening has no effect; create it with: "+command+" DSN", "outbox", name)
 		}})

@@ -50,7 +50,7 @@ func open(ctx context.Context, d DSN, table string) (*Source, error) {
 	if err != nil {
 		return nil, err // Invalid
 	}
-	dialect.File = d.file
+	dialect = dialect.In(d.file)
 	if st, err := os.Stat(d.file); d.scheme == SQLite && err == nil && !st.Mode().IsRegular() {
 		return nil, fmt.Errorf("the outbox database %s is not a plain file and cannot hold a database", d.file)
 	}
@@ -130,8 +130,8 @@ func (s *Source) faulty(faults []string) error {
 func (s *Source) Told(kind job.Kind, text string) error {
 	if s.DSN.scheme == SQLite {
 		command := s.DSN.String()
-		if s.Dialect.Table != sqlite.DefaultTable {
-			command += " --outbox-table " + s.Dialect.Table
+		if s.Dialect.Table() != sqlite.DefaultTable {
+			command += " --outbox-table " + s.Dialect.Table()
 		}
 		text = strings.ReplaceAll(text, "DSN", command)
 	}
@@ -173,7 +173,7 @@ func (s *Source) Name() string { return s.name }
 
 // Status asks the database how the outbox is.
 func (s *Source) Status(ctx context.Context) httpapi.OutboxStatus {
-	st := httpapi.OutboxStatus{Name: s.name, Database: s.DSN.String(), Table: s.Dialect.Table, Release: string(s.Mode), State: "running"}
+	st := httpapi.OutboxStatus{Name: s.name, Database: s.DSN.String(), Table: s.Dialect.Table(), Release: string(s.Mode), State: "running"}
 	if s.Relay != nil {
 		now := s.Relay.State()
 		if now.Err != nil {

@@ -23,8 +23,8 @@ const (
 
 // refusal is the answer on a connection that is one too many.
 func refusal(setting string) []byte {
-	body := fmt.Sprintf(`{"error":{"code":"backend_error","message":"the server has as many connections as it may have, and none of them is idle; close some, or raise %s","retryable":true,`+
-		`"hint":"Try again after the time in Retry-After.","docs_url":"https://openjobspec.org/spec/v1/ojs-core"}}`+"\r\n", setting)
+	body := fmt.Sprintf(`{"error":{"code":"backend_error","message":"the server has reached its limit of connections, and none of them is idle; close some, or raise %s","retryable":true,`+
+		`"hint":"Try again after the time in Retry-After.","docs_url":"https://openjobspec.org/spec/v1/ojs-core","doc_url":"https://openjobspec.org/spec/v1/ojs-core"}}`+"\r\n", setting)
 	return fmt.Appendf(nil, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/openjobspec+json\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 }
 
@@ -56,7 +56,7 @@ type connection struct {
 // files this process may open, 0 for not known.
 func limit(ln net.Listener, most, allowed int, setting string, log *slog.Logger) *connections {
 	if room := max(allowed-filesOfStore, LeastConnections); allowed > 0 && room < most {
-		log.Warn("fewer connections are taken than "+setting+" says, as this process may not open more files; raise its limit (ulimit -n, LimitNOFILE=)",
+		log.Warn("fewer connections are accepted than "+setting+" allows, because this process may not open more files; raise its limit (ulimit -n, LimitNOFILE=)",
 			"max_connections", most, "open_files", allowed, "taken", room)
 		most = room
 	}
@@ -83,11 +83,11 @@ func (l *connections) admit(c net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if k.peer != 0 && l.peers[k.peer] >= max(l.most/2, 1) {
-		l.logFull("a process has half of all connections that there may be, and gets no more; "+l.setting+" bounds them", "process", k.peer)
+		l.logFull("one process has half of all connections and gets no more; "+l.setting+" sets the limit", "process", k.peer)
 		return false
 	}
 	if l.n.Load() >= int64(l.most) && !l.displace() {
-		l.logFull("there are as many connections as there may be, and none is idle: further ones are refused; "+l.setting+" bounds them", "connections", l.most)
+		l.logFull("the limit of connections is reached and none is idle: new ones are refused; "+l.setting+" sets the limit", "connections", l.most)
 		return false
 	}
 	if k.peer != 0 {
