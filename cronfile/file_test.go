@@ -176,7 +176,7 @@ func TestFiles(t *testing.T) {
 // TestFilesAreBounded: a file that is made to cost more than its length is refused soon.
 func TestFilesAreBounded(t *testing.T) {
 	const head = "crons:\n  - name: good\n    cron: \"0 3 * * *\"\n    type: a.b\n  - name: bad\n    cron: \"0 3 * * *\"\n    type: a.b\n"
-	var laughs, merges, wide, names strings.Builder
+	var laughs, merges, wide, flow, names strings.Builder
 	big := "x-big: &big\n"
 	laughs.WriteString("x-0: &l0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n")
 	merges.WriteString("x-0: &m0 {a: 1}\n")
@@ -189,6 +189,7 @@ func TestFilesAreBounded(t *testing.T) {
 			big += fmt.Sprintf("  k%d: 1\n", i)
 		}
 		fmt.Fprintf(&wide, "      k%d: 1\n", i)
+		fmt.Fprintf(&flow, "k%d: {a: 1}, ", i)
 	}
 	for i := range 60_000 {
 		fmt.Fprintf(&names, `"k%d":1,`, i)
@@ -201,6 +202,7 @@ func TestFilesAreBounded(t *testing.T) {
 		"anchors":  {head + "    args: " + strings.Repeat("&a ", 30_000) + "[]\n", "deep"},
 		"tags":     {head + "    args: " + strings.Repeat("!a ", 30_000) + "[]\n", "deep"},
 		"keys":     {head + "    meta:\n" + wide.String(), "1000 members"},
+		"braces":   {head + "    meta: {" + flow.String() + "}\n", "1000 members"},
 		"laughs":   {laughs.String() + head + "    args: *l29\n", "4 MiB"},
 		"merges":   {merges.String() + big + head + "    args: [" + strings.Repeat("{<<: *big}, ", 9_000) + "]\n    meta: *m29\n", "4 MiB"},
 		"json":     {`{"crons":[{"name":"good","cron":"0 3 * * *","type":"a.b"},{"name":"bad","meta":` + strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000) + `,"cron":"0 3 * * *","type":"a.b"}]}`, "nested deeper"},

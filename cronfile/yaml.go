@@ -153,7 +153,7 @@ func parse(name string, raw []byte) (body ast.Node, err error) {
 // itself for every level, and compares all members of an object with each other.
 func checkShape(name string, tokens token.Tokens) error {
 	line, flow, marks := 0, 0, 0 // marks open a list or an object, or stand before a value
-	members := make(map[int]int) // of the objects that are open, by their columns
+	members := make(map[int]int) // of the objects that are open, by their columns; of those in braces, by -flow
 	close := func(column int) {
 		for c := range members {
 			if c > column {
@@ -168,18 +168,19 @@ func checkShape(name string, tokens token.Tokens) error {
 		switch t.Type {
 		case token.SequenceStartType, token.MappingStartType:
 			flow++
+			delete(members, -flow)
 		case token.SequenceEndType, token.MappingEndType:
 			flow = max(0, flow-1)
 		case token.SequenceEntryType, token.MappingKeyType, token.AnchorType, token.TagType:
 			marks++
 			close(t.Position.Column)
 		case token.MappingValueType:
-			if flow > 0 || i == 0 {
-				continue
+			object := -flow
+			if flow == 0 && i > 0 {
+				object = tokens[i-1].Position.Column
+				close(object)
 			}
-			column := tokens[i-1].Position.Column
-			close(column)
-			if members[column]++; members[column] > maxWide {
+			if members[object]++; members[object] > maxWide {
 				return fmt.Errorf("%s:%d: an object has more than %d members", name, line, maxWide)
 			}
 		}
