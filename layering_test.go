@@ -31,7 +31,7 @@ var mayImport = map[string][]string{
 	"adapters/nethttp":     {"job", "internal/rawjson"},
 	"adapters/echo":        {"job", "adapters/nethttp"}, // the rules of headers stand once
 	"cronsched":            {"job", "internal/wording"},
-	"cronfile":             {"job", "cronsched", "internal/wording"},
+	"cronfile":             {"job", "cronsched", "internal/rawjson", "internal/wording"},
 	"sidecar":              {"job", "sidecar/schedule"},
 	"sidecar/schedule":     {"job", "cronsched"},
 	"sidecar/httpapi":      {"job", "internal/wire"},

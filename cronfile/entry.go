@@ -10,9 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/outrider-jobs/outrider/cronsched"
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/internal/wording"
 	"github.com/outrider-jobs/outrider/job"
 )
@@ -34,8 +33,12 @@ var optionKeys = []string{"queue", "priority", "timeout", "max_attempts", "retry
 var otherKeys = map[string]string{"overlap": "overlap_policy", "tz": "timezone", "zone": "timezone", "time_zone": "timezone",
 	"paused": "enabled", "disabled": "enabled", "job": "job_template", "template": "job_template"}
 
-// read takes an entry from its value v; n is where that stands.
-func (e *Entry) read(n ast.Node, v any) error {
+// lines tells where an entry has the value under a path of names, 0 for none.
+// Without a path it is where the entry begins.
+type lines func(path ...string) int
+
+// read takes an entry from its value v, with at for the lines of its mistakes.
+func (e *Entry) read(at lines, v any) error {
 	m, ok := v.(map[string]any)
 	if !ok {
 		return errors.New("must be an object with name, cron and type")
@@ -43,7 +46,7 @@ func (e *Entry) read(n ast.Node, v any) error {
 	e.Name, _ = m["name"].(string)
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		if err := knownKey(key); err != nil {
-			return placed(n, err, key)
+			return placed(at, err, key)
 		}
 	}
 	e.Spec.Source = Source
@@ -51,7 +54,7 @@ func (e *Entry) read(n ast.Node, v any) error {
 		key  string
 		into *string
 	}{{"name", &e.Spec.Name}, {"timezone", &e.Spec.Timezone}, {"overlap_policy", (*string)(&e.Spec.Overlap)}, {"description", &e.Spec.Description}} {
-		if err := text(n, m, t.key, t.into); err != nil {
+		if err := text(at, m, t.key, t.into); err != nil {
 			return err
 		}
 	}
@@ -60,23 +63,20 @@ func (e *Entry) read(n ast.Node, v any) error {
 		e.Spec.Enabled = &enabled
 	case nil:
 	default:
-		return placed(n, errors.New("enabled must be true or false"), "enabled")
+		return placed(at, errors.New("enabled must be true or false"), "enabled")
 	}
-	if err := e.readExpression(n, m); err != nil {
+	if err := e.readExpression(at, m); err != nil {
 		return err
 	}
-	if err := e.readTemplate(n, m); err != nil {
+	if err := e.readTemplate(at, m); err != nil {
 		return err
 	}
-	return e.check(n)
+	return e.check(at)
 }
 
-// placed is err with the line of the value under a path, or of what is around it.
-func placed(n ast.Node, err error, path ...string) error {
-	if v := find(n, path...); v != nil {
-		return &misplaced{lineOf(v), err}
-	}
-	return &misplaced{lineOf(n), err}
+// placed is err with the line of the value under a path, or of the entry.
+func placed(at lines, err error, path ...string) error {
+	return &misplaced{cmp.Or(at(path...), at()), err}
 }
 
 func knownKey(name string) error {
@@ -93,36 +93,36 @@ func knownKey(name string) error {
 }
 
 // text reads a member that must be text.
-func text(n ast.Node, m map[string]any, key string, into *string) error {
+func text(at lines, m map[string]any, key string, into *string) error {
 	switch v := m[key].(type) {
 	case string:
 		*into = v
 	case nil:
 	case map[string]any:
-		return placed(n, fmt.Errorf("%s must be text, got an object; put it in quotes", key), key)
+		return placed(at, fmt.Errorf("%s must be text, got an object; put it in quotes", key), key)
 	case []any:
-		return placed(n, fmt.Errorf("%s must be text, got a list; put it in quotes", key), key)
+		return placed(at, fmt.Errorf("%s must be text, got a list; put it in quotes", key), key)
 	default:
-		return placed(n, fmt.Errorf("%s must be text, got %.40s; put it in quotes", key, fmt.Sprint(v)), key)
+		return placed(at, fmt.Errorf("%s must be text, got %.40s; put it in quotes", key, fmt.Sprint(v)), key)
 	}
 	return nil
 }
 
 // readExpression finds the expression under any of its names.
-func (e *Entry) readExpression(n ast.Node, m map[string]any) error {
+func (e *Entry) readExpression(at lines, m map[string]any) error {
 	given := ""
 	for _, key := range expressionKeys {
 		switch {
 		case m[key] == nil:
 			continue
 		case given != "":
-			return placed(n, fmt.Errorf("%s and %s mean the same; give only one", given, key), key)
+			return placed(at, fmt.Errorf("%s and %s mean the same; give only one", given, key), key)
 		}
-		if err := text(n, m, key, &e.Spec.Expression); err != nil {
+		if err := text(at, m, key, &e.Spec.Expression); err != nil {
 			return err
 		}
 		if bare, ok := strings.CutPrefix(e.Spec.Expression, bareMark); ok {
-			return placed(n, fmt.Errorf("%s must be in quotes, as * and @ mean something else at the front in YAML: %[1]s: %q", key, bare), key)
+			return placed(at, fmt.Errorf("%s must be in quotes, as * and @ mean something else at the front in YAML: %[1]s: %q", key, bare), key)
 		}
 		given = key
 	}
@@ -133,7 +133,7 @@ func (e *Entry) readExpression(n ast.Node, m map[string]any) error {
 }
 
 // readTemplate takes the job: under job_template, or beside the schedule.
-func (e *Entry) readTemplate(n ast.Node, m map[string]any) error {
+func (e *Entry) readTemplate(at lines, m map[string]any) error {
 	t := map[string]any{}
 	for _, key := range templateKeys {
 		if m[key] != nil {
@@ -144,10 +144,10 @@ func (e *Entry) readTemplate(n ast.Node, m map[string]any) error {
 		given, ok := m["job_template"].(map[string]any)
 		switch {
 		case !ok:
-			return placed(n, errors.New("job_template must be an object with type and args"), "job_template")
+			return placed(at, errors.New("job_template must be an object with type and args"), "job_template")
 		case len(t) > 0:
 			key := slices.Min(slices.Collect(maps.Keys(t)))
-			return placed(n, fmt.Errorf("%s is given beside job_template; put it into that", key), key)
+			return placed(at, fmt.Errorf("%s is given beside job_template; put it into that", key), key)
 		}
 		t = maps.Clone(given) // aliases may share it
 	}
@@ -162,7 +162,8 @@ func (e *Entry) readTemplate(n ast.Node, m map[string]any) error {
 	return err
 }
 
-// templateJSON writes a template with the members that all have in front.
+// templateJSON writes a template with the members that all have in front. What is
+// raw in there stays as it is, byte for byte.
 func templateJSON(t map[string]any) ([]byte, error) {
 	place := func(key string) int {
 		if i := slices.Index(templateKeys, key); i >= 0 {
@@ -170,21 +171,25 @@ func templateJSON(t map[string]any) ([]byte, error) {
 		}
 		return len(templateKeys)
 	}
-	var members []string
+	w := rawjson.Object(nil)
 	for _, key := range slices.SortedFunc(maps.Keys(t), func(a, b string) int { return cmp.Or(place(a)-place(b), cmp.Compare(a, b)) }) {
-		var b bytes.Buffer
-		enc := json.NewEncoder(&b)
-		enc.SetEscapeHTML(false)
-		if err := errors.Join(enc.Encode(key), enc.Encode(t[key])); err != nil {
-			return nil, err
+		value, raw := t[key].(json.RawMessage)
+		if !raw {
+			var b bytes.Buffer
+			enc := json.NewEncoder(&b)
+			enc.SetEscapeHTML(false)
+			if err := enc.Encode(t[key]); err != nil {
+				return nil, err
+			}
+			value = bytes.TrimSpace(b.Bytes())
 		}
-		members = append(members, strings.Replace(strings.TrimSpace(b.String()), "\n", ":", 1))
+		w.Quoted(key, value)
 	}
-	return []byte("{" + strings.Join(members, ",") + "}"), nil
+	return w.Close(), nil
 }
 
 // check finds what a server would refuse, with the line.
-func (e *Entry) check(n ast.Node) error {
+func (e *Entry) check(at lines) error {
 	_, err := e.Spec.Validate()
 	if err == nil {
 		e.Schedule, err = cronsched.Parse(e.Spec.Expression, e.Spec.Timezone)
@@ -201,8 +206,8 @@ func (e *Entry) check(n ast.Node) error {
 	}
 	for _, around := range [][]string{nil, {"job_template"}, {"options"}, {"job_template", "options"}} {
 		for _, key := range keys {
-			if path := append(slices.Clone(around), key); find(n, path...) != nil {
-				return placed(n, err, path...)
+			if path := append(slices.Clone(around), key); at(path...) > 0 {
+				return placed(at, err, path...)
 			}
 		}
 	}

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/outrider-jobs/outrider/cronsched"
 	"github.com/outrider-jobs/outrider/internal/wording"
 	"github.com/outrider-jobs/outrider/job"
@@ -43,28 +41,21 @@ type Entry struct {
 // An error is about the whole file. What is wrong with one entry is in its Err.
 func Parse(name string, raw []byte) (*File, error) {
 	raw = bytes.TrimPrefix(raw, []byte("\ufeff"))
-	isJSON := json.Valid(raw)
+	f := &File{Name: name}
+	var err error
 	switch {
 	case len(raw) > MaxBytes:
 		return nil, fmt.Errorf("%s is larger than 1 MiB, the limit for a file of schedules", name)
 	case !utf8.Valid(raw):
 		return nil, fmt.Errorf("%s is not in UTF-8", name)
-	case isJSON:
-		raw = bytes.ReplaceAll(raw, []byte("\t"), []byte(" ")) // never inside a string of JSON, and not white space everywhere in YAML
+	case json.Valid(raw):
+		err = f.readJSON(raw)
 	case strings.EqualFold(filepath.Ext(name), ".json") && len(bytes.TrimSpace(raw)) > 0:
-		return nil, wording.BadJSON(name, raw)
+		err = wording.BadJSON(name, raw)
+	default:
+		err = f.readYAML(raw)
 	}
-	body, err := parse(name, raw)
 	if err != nil {
-		quoted := quoteExpressions(raw)
-		again, failed := parse(name, quoted)
-		if bytes.Equal(raw, quoted) || failed != nil {
-			return nil, err
-		}
-		body = again
-	}
-	f := &File{Name: name}
-	if err := f.read(body); err != nil {
 		return nil, err
 	}
 	f.refuseTwins()
@@ -84,38 +75,20 @@ func (f *File) Specs() ([]job.CronSpec, error) {
 	return specs, errors.Join(errs...)
 }
 
-// read takes the members of the file: crons, and those that begin with x-, which
-// are a place for anchors.
-func (f *File) read(body ast.Node) error {
-	top, ok := body.(*ast.MappingNode)
-	if !ok {
-		return f.noCrons()
+// member reports whether a member of the file is its list of schedules, and
+// refuses what no file has. Members that begin with x- are a place for anchors.
+func (f *File) member(name string, line int, isList bool) (isCrons bool, err error) {
+	switch {
+	case strings.HasPrefix(name, "x-"):
+		return false, nil
+	case name != "crons" && wording.Nearest(name, []string{"crons"}) != "":
+		return false, fmt.Errorf("%s:%d: %.80q is not known here; did you mean crons?", f.Name, line, name)
+	case name != "crons":
+		return false, fmt.Errorf("%s:%d: %.80q is not known here; the file is one object with crons, a list of schedules", f.Name, line, name)
+	case !isList:
+		return false, fmt.Errorf("%s:%d: crons must be a list; for none write crons: []", f.Name, line)
 	}
-	d := newDecoder()
-	found := false
-	for _, m := range top.Values {
-		at, name := m.Key.GetToken().Position.Line, m.Key.GetToken().Value
-		list, isList := m.Value.(*ast.SequenceNode)
-		switch {
-		case strings.HasPrefix(name, "x-"):
-			_, _ = d.value(m.Value) // for its anchors; an entry that needs one that is wrong will miss it
-		case name != "crons" && wording.Nearest(name, []string{"crons"}) != "":
-			return fmt.Errorf("%s:%d: %.80q is not known here; did you mean crons?", f.Name, at, name)
-		case name != "crons":
-			return fmt.Errorf("%s:%d: %.80q is not known here; the file is one object with crons, a list of schedules", f.Name, at, name)
-		case !isList:
-			return fmt.Errorf("%s:%d: crons must be a list; for none write crons: []", f.Name, at)
-		default:
-			found = true
-			for _, n := range list.Values {
-				f.take(d, n)
-			}
-		}
-	}
-	if !found {
-		return f.noCrons()
-	}
-	return nil
+	return true, nil
 }
 
 // noCrons is the error of a file without a list of schedules. It is no list of
@@ -124,26 +97,22 @@ func (f *File) noCrons() error {
 	return fmt.Errorf("%s has no crons:, a list of schedules; for none write crons: []", f.Name)
 }
 
-// take reads an entry and adds it to the file.
-func (f *File) take(d *decoder, n ast.Node) {
-	e := &Entry{Line: lineOf(n)}
-	if s, ok := find(n, "name").(*ast.StringNode); ok {
-		e.Name = s.Value
-	}
-	v, err := d.value(n)
+// take reads an entry from its value v and adds it to the file; err is why there
+// is no value.
+func (f *File) take(e *Entry, at lines, v any, err error) {
 	if err == nil {
-		err = e.read(n, v)
+		err = e.read(at, v)
 	}
 	if err != nil {
-		at, text := e.Line, err.Error()
+		line, text := e.Line, err.Error()
 		var m *misplaced
 		if errors.As(err, &m) {
-			at = m.line
+			line = m.line
 		}
 		if fault := faultIn(err, nil); fault != nil {
 			text = fault.Report()
 		}
-		e.Err = fmt.Errorf("%s:%d: %s", f.Name, at, text)
+		e.Err = fmt.Errorf("%s:%d: %s", f.Name, line, text)
 	}
 	f.Entries = append(f.Entries, e)
 	if e.Label = e.Name; e.Label == "" {

@@ -53,7 +53,32 @@ crons:
       options: *mail
 `},
 	{"plain.json", "{\n\t\"crons\": [\n\t\t{\"name\": \"a\", \"schedule\": \"@daily\", \"type\": \"x.y\", \"args\": [12345678901234567890, \"\\ud83d\\ude00\"]},\n" +
-		"\t\t{\"name\": \"a\", \"schedule\": \"@daily\", \"type\": \"x.y\"},\n\t\t{\"name\": \"b\",\n\t\t\"cron\": \"@daily\"},\n\t\t7,\n\t\t{\"name\": \"d\", \"cron\": \"0 3 32 * *\", \"type\": \"x.y\"}\n\t]\n}"},
+		"\t\t{\"name\": \"a\", \"schedule\": \"@daily\", \"type\": \"x.y\"},\n\t\t{\"name\": \"b\", \"name\": \"c\",\n\t\t\"cron\": \"@daily\"},\n\t\t7,\n\t\t{\"name\": \"d\", \"cron\": \"0 3 32 * *\", \"type\": \"x.y\"}\n\t]\n}"},
+	{"numbers.json", "{\"crons\": [{\"name\": \"a\", \"cron\": \"@daily\", \"type\": \"x.y\", \"args\": [ 1e5, 12345678901234567890123,\t1.50,\n-0, 1E+2, {\"b\": 1, \"b\": \"\\u003c\\ud800\"}],\n" +
+		"\"meta\": {\"cost\" : 1.50}, \"options\": {\"retry\": {\"max_attempts\" : 3}}},\n{\"name\": \"b\", \"cron\": \"@daily\", \"job_template\": {\"options\": null, \"args\": [1.0], \"type\": \"x.\\u0079\"}}]}"},
+	{"mistakes.json", `{"x-note": {"a": 1, "a": 2},
+"crons": [
+{"name": "options", "cron": "@daily", "type": "x.y", "options": {
+	"queue": "a",
+	"queue": "b"}},
+{"name": "template", "cron": "@daily", "job_template": {"type": "x.y",
+	"type": "x.z"}},
+{"cron": "@daily", "cron": "@hourly",
+	"name": "late"},
+{"name": "retry", "cron": "@daily", "job_template": {"type": "x.y",
+	"options": {
+		"retry": {"max_attempts": -1}}}},
+{"name": 12345678901234567890},
+{"name": ["a"], "cron": "@daily", "type": "x.y"},
+{"name": "number", "cron":
+	1e5, "type": "x.y"},
+{"name": "null", "cron": null, "type": "x.y"},
+{"name": "list", "cron": "@daily", "job_template": []},
+{"name": "key", "cron": "@daily", "type": "x.y",
+	"tz": "UTC"},
+null, [], "text",
+{"name": "good", "cron": "@daily", "type": "x.y"}]}`},
+	{"later.json", "{\"crons\": [{\"name\": \"a\"}],\n\"corns\": []}"}, {"x.json", `{"x-crons": []}`}, {"json.yaml", "{\t\"crons\":[{\"name\":\"a\",\"cron\":\"@daily\",\"type\":\"x.y\",\"args\":[1e5]}]}"},
 	{"broken.json", "{\"crons\": [\n  {\"name\": \"a\",}\n]}"},
 	{"mistakes.yaml", `
 crons:
@@ -83,6 +108,19 @@ crons:
   - {name: clock, cron: 12:30, type: a.b}
   - {name: long, cron: "0 3 * * *", type: a.b, args: [12345678901234567890123]}
   - {name: power, cron: "0 3 * * *", type: a.b, args: [1e5]}
+  - {name: plus, cron: "0 3 * * *", type: a.b, args: [+1e5]}
+  - {name: big, cron: 1e5, type: a.b}
+  - {name: spelled, cron: "0 3 * * *", type: a.b, args: [-0, 1.50, 1E+2, "1.50", 1.0e-3, &n 2.50, *n, {k: 3.50}, !!str 4.50]}
+  - name: block
+    cron: "0 3 * * *"
+    type: a.b
+    args:
+      - 1.50
+      - |-
+        a 5.50
+      - - 12.0
+    meta:
+      size: 1.10 # a comment
   - {name: merged, cron: "0 3 * * *", type: a.b, meta: {<<: 5}}
   - {name: octal, cron: "0 3 * * *", type: a.b, args: [007]}
   - {name: tag, cron: "0 3 * * *", type: a.b, args: [!!binary aGk=]}
@@ -138,7 +176,7 @@ func TestFiles(t *testing.T) {
 // TestFilesAreBounded: a file that is made to cost more than its length is refused soon.
 func TestFilesAreBounded(t *testing.T) {
 	const head = "crons:\n  - name: good\n    cron: \"0 3 * * *\"\n    type: a.b\n  - name: bad\n    cron: \"0 3 * * *\"\n    type: a.b\n"
-	var laughs, merges, wide strings.Builder
+	var laughs, merges, wide, flow, names strings.Builder
 	big := "x-big: &big\n"
 	laughs.WriteString("x-0: &l0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n")
 	merges.WriteString("x-0: &m0 {a: 1}\n")
@@ -151,6 +189,10 @@ func TestFilesAreBounded(t *testing.T) {
 			big += fmt.Sprintf("  k%d: 1\n", i)
 		}
 		fmt.Fprintf(&wide, "      k%d: 1\n", i)
+		fmt.Fprintf(&flow, "k%d: {a: 1}, ", i)
+	}
+	for i := range 60_000 {
+		fmt.Fprintf(&names, `"k%d":1,`, i)
 	}
 	for name, tt := range map[string]struct{ text, want string }{
 		"long":     {strings.Repeat("#", MaxBytes+1), "larger than 1 MiB"},
@@ -160,9 +202,11 @@ func TestFilesAreBounded(t *testing.T) {
 		"anchors":  {head + "    args: " + strings.Repeat("&a ", 30_000) + "[]\n", "deep"},
 		"tags":     {head + "    args: " + strings.Repeat("!a ", 30_000) + "[]\n", "deep"},
 		"keys":     {head + "    meta:\n" + wide.String(), "1000 members"},
+		"braces":   {head + "    meta: {" + flow.String() + "}\n", "1000 members"},
 		"laughs":   {laughs.String() + head + "    args: *l29\n", "4 MiB"},
 		"merges":   {merges.String() + big + head + "    args: [" + strings.Repeat("{<<: *big}, ", 9_000) + "]\n    meta: *m29\n", "4 MiB"},
-		"json":     {`{"crons":[{"name":"good","cron":"0 3 * * *","type":"a.b"},{"name":"bad","meta":` + strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000) + `,"cron":"0 3 * * *","type":"a.b"}]}`, "deep"},
+		"json":     {`{"crons":[{"name":"good","cron":"0 3 * * *","type":"a.b"},{"name":"bad","meta":` + strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000) + `,"cron":"0 3 * * *","type":"a.b"}]}`, "nested deeper"},
+		"names":    {`{"crons":[{"name":"good","cron":"0 3 * * *","type":"a.b"},{"name":"bad","options":{` + names.String() + `"k0":1}}]}`, `"k0" comes twice`},
 	} {
 		began := time.Now()
 		f, err := Parse(name, []byte(tt.text))

@@ -1,10 +1,10 @@
 package cronfile
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -57,6 +57,61 @@ func find(n ast.Node, path ...string) ast.Node {
 	return v
 }
 
+// readYAML takes the members of a file in YAML.
+func (f *File) readYAML(raw []byte) error {
+	body, err := parse(f.Name, raw)
+	if err != nil {
+		quoted := quoteExpressions(raw)
+		again, failed := parse(f.Name, quoted)
+		if bytes.Equal(raw, quoted) || failed != nil {
+			return err
+		}
+		body = again
+	}
+	top, ok := body.(*ast.MappingNode)
+	if !ok {
+		return f.noCrons()
+	}
+	d := newDecoder()
+	found := false
+	for _, m := range top.Values {
+		list, isList := m.Value.(*ast.SequenceNode)
+		switch isCrons, err := f.member(m.Key.GetToken().Value, m.Key.GetToken().Position.Line, isList); {
+		case err != nil:
+			return err
+		case !isCrons:
+			_, _ = d.value(m.Value) // for its anchors; an entry that needs one that is wrong will miss it
+			continue
+		}
+		found = true
+		for _, n := range list.Values {
+			f.takeYAML(d, n)
+		}
+	}
+	if !found {
+		return f.noCrons()
+	}
+	return nil
+}
+
+// takeYAML reads an entry from its node, and adds it to the file.
+func (f *File) takeYAML(d *decoder, n ast.Node) {
+	e := &Entry{Line: lineOf(n)}
+	if s, ok := find(n, "name").(*ast.StringNode); ok {
+		e.Name = s.Value
+	}
+	v, err := d.value(n)
+	f.take(e, func(path ...string) int {
+		if len(path) == 0 {
+			return e.Line
+		}
+		if v := find(n, path...); v != nil {
+			return lineOf(v)
+		}
+		return 0
+	}, v, err)
+}
+
 // parse reads one document of YAML. Its mistakes have the line, and a mark.
 func parse(name string, raw []byte) (body ast.Node, err error) {
 	defer func() {
@@ -98,7 +153,7 @@ func parse(name string, raw []byte) (body ast.Node, err error) {
 // itself for every level, and compares all members of an object with each other.
 func checkShape(name string, tokens token.Tokens) error {
 	line, flow, marks := 0, 0, 0 // marks open a list or an object, or stand before a value
-	members := make(map[int]int) // of the objects that are open, by their columns
+	members := make(map[int]int) // of the objects that are open, by their columns; of those in braces, by -flow
 	close := func(column int) {
 		for c := range members {
 			if c > column {
@@ -113,18 +168,19 @@ func checkShape(name string, tokens token.Tokens) error {
 		switch t.Type {
 		case token.SequenceStartType, token.MappingStartType:
 			flow++
+			delete(members, -flow)
 		case token.SequenceEndType, token.MappingEndType:
 			flow = max(0, flow-1)
 		case token.SequenceEntryType, token.MappingKeyType, token.AnchorType, token.TagType:
 			marks++
 			close(t.Position.Column)
 		case token.MappingValueType:
-			if flow > 0 || i == 0 {
-				continue
+			object := -flow
+			if flow == 0 && i > 0 {
+				object = tokens[i-1].Position.Column
+				close(object)
 			}
-			column := tokens[i-1].Position.Column
-			close(column)
-			if members[column]++; members[column] > maxWide {
+			if members[object]++; members[object] > maxWide {
 				return fmt.Errorf("%s:%d: an object has more than %d members", name, line, maxWide)
 			}
 		}
@@ -146,115 +202,4 @@ var bareExpression = regexp.MustCompile(`(?m)^([ \t]*(?:-[ \t]+)?["']?(?:cron|ex
 // rest of the file can be read.
 func quoteExpressions(raw []byte) []byte {
 	return bareExpression.ReplaceAll(raw, []byte(`$1"\x01$2"$3`))
-}
-
-// decoder turns nodes into values, one after another: later ones may stand for
-// the anchors of those before.
-type decoder struct {
-	yaml    *yaml.Decoder
-	anchors map[string]int // what an alias to each costs
-	cost    int            // of all that was read, in bytes
-	err     error          // of the node that is being read
-}
-
-func newDecoder() *decoder {
-	return &decoder{yaml: yaml.NewDecoder(strings.NewReader("")), anchors: map[string]int{}}
-}
-
-// value is what a node stands for, as encoding/json has it.
-func (d *decoder) value(n ast.Node) (v any, err error) {
-	defer func() {
-		if fell := recover(); fell != nil {
-			v, err = nil, errorAt(n, "cannot be read: %v", fell)
-		}
-	}()
-	d.err = nil
-	before := d.cost
-	if ast.Walk(d, n); d.err != nil {
-		d.cost = before // what is not read costs nothing
-		return nil, d.err
-	}
-	err = d.yaml.DecodeFromNode(n, &v)
-	var wrong yaml.Error
-	if errors.As(err, &wrong) && wrong.GetToken() != nil {
-		return nil, &misplaced{wrong.GetToken().Position.Line, errors.New(wrong.GetMessage())}
-	}
-	return v, err
-}
-
-var (
-	numeric    = regexp.MustCompile(`^[-+]?(\.?[0-9][0-9_]*)(\.[0-9]*)?([eE][-+]?[0-9]+)?$`)
-	octalOrNot = regexp.MustCompile(`^[-+]?0[0-9_]+$`)
-)
-
-// Visit refuses, before the library reads a node, what it would take for something
-// that a person may not have meant, and what would cost too much.
-func (d *decoder) Visit(n ast.Node) ast.Visitor {
-	t := n.GetToken()
-	if d.err != nil || t == nil {
-		return nil
-	}
-	d.cost += len(t.Value) + 1
-	switch n := n.(type) {
-	case *ast.AnchorNode:
-		before := d.cost
-		ast.Walk(d, n.Value)
-		d.anchors[n.Name.GetToken().Value] = d.cost - before
-		return nil
-	case *ast.AliasNode:
-		d.alias(n)
-	case *ast.TagNode:
-		if n.Start.Value != "!!str" {
-			d.err = errorAt(n, "the tag %.40s is not supported; remove it", n.Start.Value)
-		}
-		return nil
-	case *ast.MappingNode:
-		mergeFirst(n)
-	case *ast.InfinityNode, *ast.NanNode:
-		d.err = errorAt(n, "%s is no number that JSON has", t.Value)
-	case *ast.IntegerNode, *ast.StringNode:
-		quoted := t.Type == token.SingleQuoteType || t.Type == token.DoubleQuoteType
-		switch _, text := n.(*ast.StringNode); {
-		case quoted:
-		case octalOrNot.MatchString(t.Value):
-			d.err = errorAt(n, "%.40s is read as octal by some and as decimal by others: write it without the leading 0, as 0o17, or in quotes", t.Value)
-		case text && numeric.MatchString(t.Value):
-			d.err = errorAt(n, "%.40s is a number for some and text for others: write it in plain digits that fit 64 bits, or in quotes", t.Value)
-		}
-	}
-	if d.err == nil && d.cost > maxCost {
-		d.err = errorAt(n, "the aliases of the file stand for more than 4 MiB altogether")
-	}
-	return d
-}
-
-// alias adds up what an alias costs, and refuses one that stands for nothing.
-func (d *decoder) alias(n *ast.AliasNode) {
-	name := n.Value.GetToken().Value
-	cost, ok := d.anchors[name]
-	switch d.cost += cost; {
-	case ok:
-	case strings.ContainsAny(name, " ,/"):
-		d.err = errorAt(n, "what begins with * must be in quotes, as * means something else at the front in YAML")
-	default:
-		d.err = errorAt(n, "*%s stands for nothing: no &%[1]s is before it; text that begins with * must be in quotes", wording.Printable(name))
-	}
-}
-
-// mergeFirst puts << in front of the other members, and the objects that it lists
-// in reverse: of two members the library takes the last, and YAML the object's own
-// and then the first.
-func mergeFirst(n *ast.MappingNode) {
-	order := func(v *ast.MappingValueNode) int {
-		if v.Key.IsMergeKey() {
-			return 0
-		}
-		return 1
-	}
-	slices.SortStableFunc(n.Values, func(a, b *ast.MappingValueNode) int { return order(a) - order(b) })
-	for _, v := range n.Values {
-		if list, ok := v.Value.(*ast.SequenceNode); ok && v.Key.IsMergeKey() {
-			slices.Reverse(list.Values)
-		}
-	}
 }
