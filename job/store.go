@@ -134,10 +134,6 @@ type JobWriter interface {
 	// InsertJobs is InsertJob for many jobs, in their order. It stores those whose
 	// ID is free, and says of each whether it was.
 	InsertJobs(js []*Job) (stored []bool, err error)
-	// InsertFirst is InsertJob for a job that Holds its Fingerprint and has neither
-	// Deduplication nor CustomID: it stores the job and reports true if no job
-	// has this ID or this Fingerprint, and does nothing otherwise.
-	InsertFirst(j *Job) (bool, error)
 	// UpdateJob saves the Status of a job that this tx has read, with its
 	// events and counters. Seq and LastEvent are given as by InsertJob.
 	UpdateJob(j *Job) error
@@ -145,6 +141,15 @@ type JobWriter interface {
 	RewriteJob(j *Job) error
 	// DeleteJob removes a job for good, or returns NotFound.
 	DeleteJob(ID) error
+}
+
+// FirstInserter is what a JobWriter may be able to do in one step where others look
+// for the key first. A Service asks for it by assertion and does without.
+type FirstInserter interface {
+	// InsertFirst is InsertJob for a job that Holds its Fingerprint and has neither
+	// Deduplication nor CustomID: it stores the job and reports true if no job
+	// has this ID or this Fingerprint, and does nothing otherwise.
+	InsertFirst(j *Job) (bool, error)
 }
 
 // WorkTx is what a Tx can do beside storing jobs.
@@ -176,7 +181,7 @@ type WorkTx interface {
 	StepCron(c *Cron, was time.Time) (bool, error)
 	// DeleteCron removes a schedule, or returns NotFound.
 	DeleteCron(name string) error
-	// Tell stores an event that is no job's. The store gives its Seq.
+	// AddEvent stores an event that is no job's. The store gives its Seq.
 	AddEvent(Event) error
 	// PruneEvents removes up to n of the oldest groups of events from before t and says whether more are left.
 	PruneEvents(before time.Time, n int) (more bool, err error)

@@ -105,9 +105,14 @@ func (t *turn) insert(j *job.Job) error {
 }
 
 // insertFirst stores a new job if no other has its id or its unique key, and
-// reports whether it did; see [job.JobWriter].
+// reports whether it did; see [job.FirstInserter]. A store that cannot do that at
+// once leaves it to the look at the keys that follows.
 func (t *turn) insertFirst(j *job.Job) (bool, error) {
-	stored, err := t.jobs.InsertFirst(j)
+	first, ok := t.jobs.(job.FirstInserter)
+	if !ok {
+		return false, nil
+	}
+	stored, err := first.InsertFirst(j)
 	if stored {
 		t.changes = append(t.changes, change{job: j})
 	}

@@ -230,6 +230,18 @@ type uniqueMachine struct {
 
 func serialID(n int) job.ID { return job.ID(fmt.Sprintf("0197f6a0-0000-7000-8000-%012x", n)) }
 
+// plainStore can do what every store can, and nothing that is optional.
+type plainStore struct{ job.Store }
+
+func (s plainStore) Update(ctx context.Context, fn func(job.Tx) error) error {
+	return s.Store.Update(ctx, func(tx job.Tx) error {
+		return fn(struct {
+			job.WorkTx
+			job.JobWriter
+		}{tx, tx})
+	})
+}
+
 // Whatever was pushed with whatever keys, and whatever became of it: each new
 // job is decided as a look at all jobs decides it.
 func TestKeysFollowTheModel(t *testing.T) {
@@ -239,7 +251,7 @@ func TestKeysFollowTheModel(t *testing.T) {
 		x.keep = rapid.SampledFrom([]Retention{{}, {}, {Completed: 2 * time.Second, Cancelled: time.Second, Discarded: 3 * time.Second, Dead: 4 * time.Second},
 			{Completed: -1, Cancelled: -1, Discarded: -1, Dead: -1}, {Completed: 20 * time.Second, Cancelled: -1, Discarded: time.Second, Dead: 2 * day}}).Draw(r, "retention")
 		x.dims = rapid.SampledFrom(dimLists).Draw(r, "most dims")
-		x.Sidecar = New(store, Options{Now: func() time.Time { return x.now }, Rand: func() float64 { return 0.5 }, Retention: x.keep,
+		x.Sidecar = New(rapid.SampledFrom([]job.Store{store, store, plainStore{store}}).Draw(r, "store"), Options{Now: func() time.Time { return x.now }, Rand: func() float64 { return 0.5 }, Retention: x.keep,
 			NewID: func() job.ID { x.serial++; return serialID(x.serial) }})
 		x.keep, x.m.standard = x.o.Retention, x.o.Timeout // with the defaults
 		r.Repeat(map[string]func(*rapid.T){

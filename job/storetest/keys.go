@@ -172,3 +172,52 @@ func twins(t *testing.T, s job.Store) {
 		return nil
 	})
 }
+
+// insertFirst is about an optional power; see job.FirstInserter.
+func insertFirst(t *testing.T, s job.Store) {
+	fresh := func(change func(*job.Job)) *job.Job {
+		return New(t, "q", func(j *job.Job) {
+			j.Unique = json.RawMessage(`{"key":"` + string(j.ID) + `"}`)
+			if change != nil {
+				change(j)
+			}
+		})
+	}
+	held, left := fresh(nil), fresh(nil)
+	insert(t, s, held, left)
+	change(t, s, left.ID, func(j *job.Job) error { return j.Cancel(Now, "", "") })
+	twin := func(of *job.Job) *job.Job {
+		return New(t, "q", func(j *job.Job) { j.Unique, j.Args = of.Unique, of.Args })
+	}
+	for name, tt := range map[string]struct {
+		job    *job.Job
+		stored bool
+	}{
+		"no other":                           {fresh(nil), true},
+		"no other, and it asks for more":     {fresh(func(j *job.Job) { j.Priority, j.Timeout, j.ExpiresAt = 3, time.Second, Now.Add(time.Hour) }), true},
+		"another has its id":                 {fresh(func(j *job.Job) { j.ID = held.ID }), false},
+		"another holds its key":              {twin(held), false},
+		"another has held its key and ended": {twin(left), false},
+	} {
+		if tt.job.Holds == 0 {
+			t.Fatalf("%s: the job holds no key", name)
+		}
+		var can, stored bool
+		update(t, s, func(tx job.Tx) (err error) {
+			first, ok := tx.(job.FirstInserter)
+			if can = ok; ok {
+				stored, err = first.InsertFirst(tt.job)
+			}
+			return err
+		})
+		if !can {
+			return
+		}
+		if stored != tt.stored {
+			t.Errorf("%s: stored %v, want %v", name, stored, tt.stored)
+		}
+		if tt.stored {
+			same(t, read(t, s, tt.job.ID), tt.job)
+		}
+	}
+}

@@ -67,6 +67,7 @@ func Run(t *testing.T, open func(t *testing.T) job.Store) {
 		{"a job is rewritten", rewriting},
 		{"jobs that hold a key are listed", holding},
 		{"a key is held once", doubleKeys},
+		{"where a store can insert first, it stores what has neither id nor key in common with another", insertFirst},
 		{"a schedule comes back as it was stored", cronsRoundTrip},
 		{"a schedule is stored in place of one of its name", cronsReplaced},
 		{"a schedule that is handed out is a copy", cronCopies},
