@@ -95,8 +95,12 @@ func (c *Client) Crons(ctx context.Context, f job.CronFilter) (job.CronPage, err
 			all.Total = page.Total
 		}
 		all.Crons = append(all.Crons, page.Crons...)
-		f.Offset = max(f.Offset, 0) + len(page.Crons)
-		if len(page.Crons) == 0 || int64(f.Offset) >= page.Total || want > 0 && len(all.Crons) >= want {
+		all.Next = page.Next
+		if f.Offset = max(f.Offset, 0) + len(page.Crons); page.Next != "" {
+			f.Cursor, f.Offset = page.Next, 0
+		}
+		more := page.Next != "" || f.Cursor == "" && int64(f.Offset) < page.Total
+		if len(page.Crons) == 0 || !more || want > 0 && len(all.Crons) >= want {
 			return all, nil
 		}
 	}

@@ -102,12 +102,14 @@ type CronFilter struct {
 	Enabled *bool
 	Limit   int // 1 to 1000; 0 is all
 	Offset  int
+	Cursor  string // CronPage.Next of the page before
 }
 
 // CronPage is one page of the schedules, by name.
 type CronPage struct {
 	Crons []*Cron
-	Total int64 // of all pages
+	Total int64  // of all pages
+	Next  string // empty on the last page
 }
 
 // CronJob is one line of a schedule's history: the job that a tick made, or why it made none.

@@ -157,7 +157,8 @@ func AppendCrons(dst []byte, page job.CronPage, p Paging, plural bool) []byte {
 			b.Raw("items", list)
 		}
 	}
-	pages(&b, p, listed{total: page.Total, more: int64(p.Offset+len(page.Crons)) < page.Total})
+	more := page.Next != "" || int64(p.Offset+len(page.Crons)) < page.Total && p.Cursor == ""
+	pages(&b, p, listed{total: page.Total, more: more, next: page.Next})
 	return b.Close()
 }
 
@@ -241,7 +242,7 @@ func CronPatchBody(p job.CronPatch) []byte {
 
 // CronsQuery is the query of a list of schedules.
 func CronsQuery(f job.CronFilter) url.Values {
-	q := query(map[string]string{"limit": countText(f.Limit), "offset": countText(f.Offset)})
+	q := query(map[string]string{"limit": countText(f.Limit), "offset": countText(f.Offset), "cursor": f.Cursor})
 	if f.Enabled != nil {
 		q.Set("enabled", strconv.FormatBool(*f.Enabled))
 	}

@@ -210,7 +210,7 @@ func DecodeCronFilter(q url.Values) (f job.CronFilter, p Paging, err error) {
 	if p, err = DecodePaging(q, PageDefault, PageMax); err != nil {
 		return f, p, err
 	}
-	f = job.CronFilter{Limit: p.Limit, Offset: p.Offset}
+	f = job.CronFilter{Limit: p.Limit, Offset: p.Offset, Cursor: p.Cursor}
 	if q.Has("enabled") {
 		f.Enabled, err = said(q, "enabled")
 	}

@@ -63,7 +63,7 @@ func ReadCrons(body []byte) (job.CronPage, error) {
 	if r.Pages == nil {
 		return job.CronPage{}, unread(job.Errorf(job.Malformed, "there are no schedules in it"))
 	}
-	page := job.CronPage{Crons: make([]*job.Cron, len(r.Crons)), Total: r.Pages.Total}
+	page := job.CronPage{Crons: make([]*job.Cron, len(r.Crons)), Total: r.Pages.Total, Next: r.Pages.Next}
 	for i, o := range r.Crons {
 		var err error
 		if page.Crons[i], err = o.cron(); err != nil {

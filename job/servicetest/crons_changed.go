@@ -66,12 +66,33 @@ func cronList(k *kit) {
 		{job.CronFilter{Offset: 60}, all[60:], 70}, {job.CronFilter{Offset: 99}, nil, 70}, {job.CronFilter{Limit: 1000}, all, 70},
 		{job.CronFilter{Enabled: ptr(true)}, on, 63}, {job.CronFilter{Enabled: ptr(false)}, off, 7},
 		{job.CronFilter{Enabled: ptr(false), Limit: 2, Offset: 1}, off[1:3], 7},
+		{job.CronFilter{Limit: 2, Cursor: "s09"}, all[10:12], 70}, {job.CronFilter{Cursor: "s66x"}, all[67:], 70}, {job.CronFilter{Cursor: "t"}, nil, 70},
+		{job.CronFilter{Enabled: ptr(false), Limit: 1, Cursor: "s11", Offset: 1}, off[2:3], 7},
 	} {
 		if names, total := k.list(tt.f); !slices.Equal(names, tt.want) || total != tt.total {
 			k.t.Errorf("%+v: %q, %d in all; want %q, %d", tt.f, names, total, tt.want, tt.total)
 		}
 	}
-	page, err := k.s.Crons(k.ctx(), job.CronFilter{Limit: 1, Offset: 5})
+	var read []string // page by page, while one goes that was read and one comes
+	f := job.CronFilter{Limit: 20}
+	for range 4 {
+		page, err := k.s.Crons(k.ctx(), f)
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		for _, c := range page.Crons {
+			read = append(read, c.Name)
+		}
+		if f.Cursor = page.Next; f.Cursor == all[19] {
+			if _, err := k.s.DeleteCron(k.ctx(), "s00"); err != nil {
+				k.t.Fatal(err)
+			}
+		}
+	}
+	if !slices.Equal(read, all) || f.Cursor != "" {
+		k.t.Errorf("page by page %q, and more behind %q", read, f.Cursor)
+	}
+	page, err := k.s.Crons(k.ctx(), job.CronFilter{Limit: 1, Offset: 4})
 	if err != nil || len(page.Crons) != 1 || looks(page.Crons[0]) != looks(k.cron("s05")) {
 		k.t.Errorf("listed\n%+v, %v\nread\n%s", page, err, looks(k.cron("s05")))
 	}

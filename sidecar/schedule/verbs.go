@@ -3,6 +3,7 @@ package schedule
 import (
 	"context"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/outrider-jobs/outrider/cronsched"
@@ -174,9 +175,13 @@ func (s *Schedules) Crons(ctx context.Context, f job.CronFilter) (job.CronPage, 
 		all = slices.DeleteFunc(all, func(c *job.Cron) bool { return c.On() != *f.Enabled })
 	}
 	page := job.CronPage{Crons: all, Total: int64(len(all))}
-	page.Crons = page.Crons[min(max(f.Offset, 0), len(all)):]
-	if f.Limit > 0 {
-		page.Crons = page.Crons[:min(f.Limit, len(page.Crons))]
+	if f.Cursor != "" {
+		page.Crons = all[sort.Search(len(all), func(i int) bool { return all[i].Name > f.Cursor }):]
+	}
+	page.Crons = page.Crons[min(max(f.Offset, 0), len(page.Crons)):]
+	if f.Limit > 0 && f.Limit < len(page.Crons) {
+		page.Crons = page.Crons[:f.Limit]
+		page.Next = page.Crons[f.Limit-1].Name
 	}
 	return page, err
 }
