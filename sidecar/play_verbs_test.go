@@ -71,7 +71,7 @@ var actions = map[string]func(p *play, name, rest string){
 	"key":  (*play).key,
 	"with": (*play).fingerprints,
 	"count": func(p *play, _, rest string) {
-		if jobs, _ := p.census(); jobs != p.number(rest) {
+		if jobs := p.census(); jobs != p.number(rest) {
 			p.t.Errorf("there are %d jobs", jobs)
 		}
 	},
