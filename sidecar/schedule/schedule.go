@@ -104,7 +104,8 @@ func (s *Schedules) Fire(ctx context.Context) (next time.Time) {
 }
 
 // planned puts a schedule into the timetable, in place of what is there by that
-// name, and has Run look; nil takes it out.
+// name, and has Run look; nil takes it out. The caller holds verbs since before it
+// was stored, or another verb may come in between.
 func (s *Schedules) planned(name string, e *entry) {
 	s.table.put(name, e)
 	select {

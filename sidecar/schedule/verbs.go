@@ -145,17 +145,20 @@ func (s *Schedules) revise(old *job.Cron, want job.CronSpec, spec cronsched.Spec
 func (s *Schedules) DeleteCron(ctx context.Context, name string) (*job.Cron, error) {
 	var c *job.Cron
 	err := s.locked(ctx, func() error {
-		return s.host.Update(ctx, func(tx Tx) (err error) {
+		err := s.host.Update(ctx, func(tx Tx) (err error) {
 			if c, err = tx.Cron(name); err != nil {
 				return err
 			}
 			return tx.DeleteCron(name)
 		})
+		if err == nil {
+			s.planned(name, nil)
+		}
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.planned(name, nil)
 	return c, nil
 }
 
