@@ -81,14 +81,13 @@ func (s *Schedules) Run(ctx context.Context) {
 		case <-s.poke:
 		case <-timer.C:
 		}
-		next := s.Fire(ctx)
-		timer.Reset(max(0, next.Sub(s.host.Now())))
+		timer.Reset(s.Fire(ctx))
 	}
 }
 
-// Fire does what the schedules have to do now, and says when there is more. It is
-// called by one goroutine at a time.
-func (s *Schedules) Fire(ctx context.Context) (next time.Time) {
+// Fire does what the schedules have to do now, and says how long nobody need look
+// again. It is called by one goroutine at a time.
+func (s *Schedules) Fire(ctx context.Context) (wait time.Duration) {
 	now := s.host.Now()
 	if back := s.looked.Sub(now); back > 0 && s.table.rewound(now) {
 		s.host.Log.Warn("the clock was set back; ticks that have fired do not fire again", "back", back)
@@ -98,9 +97,9 @@ func (s *Schedules) Fire(ctx context.Context) (next time.Time) {
 		if ctx.Err() == nil {
 			s.host.Log.Error("a background task failed and will be retried", "duty", "cron", "error", err)
 		}
-		return now.Add(pause)
+		return pause
 	}
-	return s.table.next(s.host.Now())
+	return s.table.wait(s.host.Now())
 }
 
 // planned puts a schedule into the timetable, in place of what is there by that

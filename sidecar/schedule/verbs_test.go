@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -74,3 +75,36 @@ func TestDeletedInStoreAndTimetableAtOnce(t *testing.T) {
 		t.Errorf("%v, and %v in the timetable", err, s.table.byName["c"])
 	}
 }
+
+// A clock that is set back while schedules fail does not make the loop sleep until
+// it stands again where it stood.
+func TestClockSetBackWhileTheStoreFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var back time.Duration
+		s := hosted(t, func(h *Host) {
+			now, update := h.Now, h.Update
+			h.Now = func() time.Time { return now().Add(-back) }
+			h.Update = func(ctx context.Context, fn func(Tx) error) error {
+				if ctx.Value(aFiring{}) != nil {
+					back = time.Hour
+					return unavailable()
+				}
+				return update(ctx, fn)
+			}
+		})
+		put(t, s, "c")
+		began := s.host.Now()
+		ctx, stop := context.WithCancel(context.WithValue(t.Context(), aFiring{}, true))
+		defer stop()
+		go s.Run(ctx)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if back == 0 || !s.looked.Before(began) {
+			t.Errorf("the clock stands %s behind, and was last looked at when it said %s", back, s.looked)
+		}
+	})
+}
+
+// aFiring marks the context of what Run does.
+type aFiring struct{}
