@@ -133,6 +133,21 @@ func (t *turn) insertAll(js []*job.Job) (stored []bool, err error) {
 // remove deletes a job for good. Nobody waits for that.
 func (t *turn) remove(id job.ID) error { return t.jobs.DeleteJob(id) }
 
+// latest are the stored jobs that the transaction has changed, as it has left them. New
+// ones are among them only if a later step has changed them.
+func (t *turn) latest() (jobs map[job.ID]*job.Job) {
+	for _, c := range t.changes {
+		if c.from == job.None {
+			continue
+		}
+		if jobs == nil {
+			jobs = map[job.ID]*job.Job{}
+		}
+		jobs[c.job.ID] = c.job
+	}
+	return jobs
+}
+
 // committed is told of the changes of each transaction once they are on disk, and
 // never before: whoever must hear of them is called from here.
 func (s *Sidecar) committed(changes []change) {

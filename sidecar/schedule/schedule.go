@@ -31,6 +31,9 @@ type Tx interface {
 	Insert(...*job.Job) error
 	// InsertKeyed stores a new job if its keys let it.
 	InsertKeyed(j *job.Job, now time.Time) (job.Receipt, error)
+	// Left is a new job as the transaction has left it, once that is on disk: what
+	// came behind Insert may have changed it.
+	Left(*job.Job) *job.Job
 }
 
 // Ticks is where the servers of one app agree on which of them makes the job of

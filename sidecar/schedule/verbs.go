@@ -237,7 +237,9 @@ func (s *Schedules) TriggerCron(ctx context.Context, name string) (*job.Job, err
 		return nil, err
 	}
 	version := c.UpdatedAt
+	var last Tx
 	err = s.host.Update(ctx, func(tx Tx) error {
+		last = tx
 		if c, err = tx.Cron(name); err != nil {
 			return err
 		}
@@ -262,7 +264,7 @@ func (s *Schedules) TriggerCron(ctx context.Context, name string) (*job.Job, err
 		return nil, err
 	}
 	s.planned(name, entryOf(c, spec, env, s.anchorOf(c)))
-	return r.job, nil
+	return last.Left(r.job), nil
 }
 
 // load reads the schedules into the timetable, once. The caller holds verbs.
