@@ -3,8 +3,10 @@ package schedule
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -108,3 +110,117 @@ func TestClockSetBackWhileTheStoreFails(t *testing.T) {
 
 // aFiring marks the context of what Run does.
 type aFiring struct{}
+
+// badRows is a transaction in which some jobs cannot be read.
+type badRows struct {
+	Tx
+	bad func(job.ID) bool
+}
+
+func (t badRows) Job(id job.ID) (*job.Job, error) {
+	if t.bad(id) {
+		return nil, job.Errorf(job.Unavailable, "job %s cannot be read", id)
+	}
+	return t.Tx.Job(id)
+}
+
+// A schedule whose last job cannot be read does not hold up the others, wherever it
+// stands among them; neither do several.
+func TestDamagedLastJobHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	for name, damaged := range map[string][]int{"the first": {0}, "the last": {19}, "some": {0, 1, 7, 8, 12}, "many in front": {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			now := time.UnixMilli(1_800_000_000_000).UTC()
+			bad := map[job.ID]bool{}
+			s := hosted(t, func(h *Host) {
+				update := h.Update
+				h.Now = func() time.Time { return now }
+				h.Update = func(ctx context.Context, fn func(Tx) error) error {
+					return update(ctx, func(tx Tx) error { return fn(badRows{tx, func(id job.ID) bool { return bad[id] }}) })
+				}
+			})
+			names := make([]string, 20)
+			for i := range names {
+				names[i] = fmt.Sprintf("c%02d", i)
+				if _, _, err := s.PutCron(t.Context(), job.CronSpec{Name: names[i], Expression: "* * * * *", Overlap: job.OverlapCancel, Template: json.RawMessage(`{"type":"a.b","args":[]}`)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			runs := func(i int) int64 {
+				c, err := s.Cron(t.Context(), names[i])
+				if err != nil {
+					t.Fatal(err)
+				}
+				return c.RunCount
+			}
+			now = now.Add(time.Minute)
+			s.Fire(t.Context())
+			for _, i := range damaged {
+				bad[s.table.byName[names[i]].cron.LastJob] = true
+			}
+			for range 63 { // the next tick, and some seconds
+				now = now.Add(time.Second)
+				s.Fire(t.Context())
+			}
+			for i := range names {
+				want := int64(2)
+				if slices.Contains(damaged, i) {
+					want = 1
+				}
+				if got := runs(i); got != want {
+					t.Errorf("%s has run %d times, want %d", names[i], got, want)
+				}
+			}
+			clear(bad)
+			now = now.Add(time.Minute)
+			s.Fire(t.Context())
+			for i := range names {
+				if got := runs(i); got < 2 {
+					t.Errorf("%s has not run after its job could be read again", names[i])
+				}
+			}
+		})
+	}
+}
+
+// While nothing at all can be stored, schedules do not try one after the other, and
+// all of them fire once that is over.
+func TestStoreThatFailsIsNotAskedForEachSchedule(t *testing.T) {
+	t.Parallel()
+	now, down, asked := time.UnixMilli(1_800_000_000_000).UTC(), false, 0
+	s := hosted(t, func(h *Host) {
+		update := h.Update
+		h.Now = func() time.Time { return now }
+		h.Update = func(ctx context.Context, fn func(Tx) error) error {
+			asked++
+			return update(ctx, func(tx Tx) error {
+				err := fn(tx)
+				if err == nil && down { // as where the commit fails
+					err = unavailable()
+				}
+				return err
+			})
+		}
+	})
+	for i := range 200 {
+		put(t, s, fmt.Sprint("c", i))
+	}
+	down, asked = true, 0
+	now = now.Add(time.Second)
+	if wait := s.Fire(t.Context()); asked > 30 || wait != pause {
+		t.Errorf("the store was asked %d times for 200 schedules, and is again in %s", asked, wait)
+	}
+	down = false
+	now = now.Add(pause)
+	s.Fire(t.Context())
+	all, err := s.Crons(t.Context(), job.CronFilter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range all.Crons {
+		if c.RunCount == 0 {
+			t.Errorf("%s has not run", c.Name)
+		}
+	}
+}
