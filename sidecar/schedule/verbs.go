@@ -275,8 +275,11 @@ func (s *Schedules) load(ctx context.Context) error {
 	now := s.host.Now()
 	s.table.reset()
 	all, err := view(ctx, s, job.ReadTx.Crons)
-	if err != nil {
+	if all == nil && err != nil {
 		return err
+	}
+	if err != nil {
+		s.host.Log.Error("stored schedules cannot be read and do not fire; the others do", "error", err)
 	}
 	for _, c := range all {
 		spec, env, err := s.readCron(&c.CronSpec, now)

@@ -1,12 +1,14 @@
 package schedule
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -223,4 +225,42 @@ func TestStoreThatFailsIsNotAskedForEachSchedule(t *testing.T) {
 			t.Errorf("%s has not run", c.Name)
 		}
 	}
+}
+
+// A stored schedule that cannot be read does not keep the others from being loaded,
+// and is told once.
+func TestUnreadableScheduleHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	now, told := time.UnixMilli(1_800_000_000_000).UTC(), bytes.Buffer{}
+	first := hosted(t, func(h *Host) { h.Now = func() time.Time { return now } })
+	put(t, first, "bad")
+	put(t, first, "good")
+	h := first.host
+	h.Log = slog.New(slog.NewTextHandler(&told, nil))
+	h.View = func(ctx context.Context, fn func(job.ReadTx) error) error {
+		return first.host.View(ctx, func(tx job.ReadTx) error { return fn(oneUnreadable{tx}) })
+	}
+	s := New(h, nil)
+	for range 3 {
+		now = now.Add(time.Second)
+		s.Fire(t.Context())
+	}
+	c, err := s.Cron(t.Context(), "good")
+	if err != nil || c.RunCount != 3 {
+		t.Errorf("%+v, %v; want 3 runs", c, err)
+	}
+	if n := strings.Count(told.String(), "bad"); n != 1 {
+		t.Errorf("told %d times: %s", n, &told)
+	}
+}
+
+// oneUnreadable lists all schedules but one that cannot be read.
+type oneUnreadable struct{ job.ReadTx }
+
+func (t oneUnreadable) Crons() ([]*job.Cron, error) {
+	all, err := t.ReadTx.Crons()
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(c *job.Cron) bool { return c.Name == "bad" }), job.Errorf(job.Unavailable, "the schedule bad cannot be read")
 }
