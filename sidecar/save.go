@@ -2,6 +2,7 @@ package sidecar
 
 import (
 	"context"
+	"slices"
 
 	"github.com/outrider-jobs/outrider/job"
 )
@@ -74,7 +75,11 @@ func (t *turn) release() error {
 			return err
 		}
 		for _, w := range waiting {
-			if err := w.Follow(t.alive(c.next), c.job.FinishedAt); err != nil {
+			next := t.alive(c.next)
+			if next == w.ID { // they waited for one another
+				next = ""
+			}
+			if err := w.Follow(next, c.job.FinishedAt); err != nil {
 				return err
 			}
 			if err := t.rewrite(w); err != nil {
@@ -85,14 +90,18 @@ func (t *turn) release() error {
 	return nil
 }
 
-// alive is the first of id and those that it waited for which has not ended.
+// alive is the first of id and those that it waited for which has not ended. There is
+// none where they wait in a circle, as jobs of an older file may: no walk is longer
+// than there are changes.
 func (t *turn) alive(id job.ID) job.ID {
-	for i := 0; i < len(t.changes); i++ {
-		if c := t.changes[i]; id != "" && c.job.ID == id && c.ends() {
-			id, i = c.next, -1
+	for range len(t.changes) + 1 {
+		i := slices.IndexFunc(t.changes, func(c change) bool { return c.job.ID == id && c.ends() })
+		if id == "" || i < 0 {
+			return id
 		}
+		id = t.changes[i].next
 	}
-	return id
+	return ""
 }
 
 // insert stores a new job.
