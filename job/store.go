@@ -103,7 +103,9 @@ type WorkerReader interface {
 type CronReader interface {
 	// Cron returns a copy of the schedule, or NotFound.
 	Cron(name string) (*Cron, error)
-	// Crons returns copies of all schedules by name.
+	// Crons returns copies of all schedules by name. Where some of them cannot be
+	// read it returns the others beside an Unavailable that names those, and nil
+	// beside any other error.
 	Crons() ([]*Cron, error)
 }
 

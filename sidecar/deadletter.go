@@ -100,7 +100,7 @@ func (s *Sidecar) eachDead(ctx context.Context, f job.Filter, do func(*turn, *jo
 		if err != nil {
 			return done, err
 		}
-		if done += int64(taken); !r.full && found < n+stayed || done == int64(f.Limit) {
+		if done += int64(taken); !r.full && found < n+stayed || f.Limit > 0 && done == int64(f.Limit) {
 			return done, nil
 		}
 		stayed = stay

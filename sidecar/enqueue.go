@@ -119,7 +119,7 @@ func (s *Sidecar) enqueue(ctx context.Context, es []job.Checked, exists known) (
 	if err != nil {
 		return nil, err
 	}
-	s.answer(receipts, last.changes)
+	s.answer(receipts, last.latest())
 	for i := range es {
 		receipts[i].Warnings = es[i].Warnings()
 		receipts[i].Altered = altered != nil && altered[i]
@@ -129,17 +129,7 @@ func (s *Sidecar) enqueue(ctx context.Context, es []job.Checked, exists known) (
 
 // answer gives each receipt its job as it was committed, for one that was stored
 // before, or by an earlier envelope, may have changed since.
-func (s *Sidecar) answer(receipts []job.Receipt, stored []change) {
-	var latest map[job.ID]*job.Job
-	for _, c := range stored {
-		if c.from == job.None {
-			continue
-		}
-		if latest == nil {
-			latest = map[job.ID]*job.Job{}
-		}
-		latest[c.job.ID] = c.job
-	}
+func (s *Sidecar) answer(receipts []job.Receipt, latest map[job.ID]*job.Job) {
 	for i := range receipts {
 		if j := latest[receipts[i].ID]; j != nil {
 			receipts[i].Job = j

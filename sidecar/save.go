@@ -2,6 +2,7 @@ package sidecar
 
 import (
 	"context"
+	"slices"
 
 	"github.com/outrider-jobs/outrider/job"
 )
@@ -74,7 +75,11 @@ func (t *turn) release() error {
 			return err
 		}
 		for _, w := range waiting {
-			if err := w.Follow(t.alive(c.next), c.job.FinishedAt); err != nil {
+			next := t.alive(c.next)
+			if next == w.ID { // they waited for one another
+				next = ""
+			}
+			if err := w.Follow(next, c.job.FinishedAt); err != nil {
 				return err
 			}
 			if err := t.rewrite(w); err != nil {
@@ -85,14 +90,18 @@ func (t *turn) release() error {
 	return nil
 }
 
-// alive is the first of id and those that it waited for which has not ended.
+// alive is the first of id and those that it waited for which has not ended. There is
+// none where they wait in a circle, as jobs of an older file may: no walk is longer
+// than there are changes.
 func (t *turn) alive(id job.ID) job.ID {
-	for i := 0; i < len(t.changes); i++ {
-		if c := t.changes[i]; id != "" && c.job.ID == id && c.ends() {
-			id, i = c.next, -1
+	for range len(t.changes) + 1 {
+		i := slices.IndexFunc(t.changes, func(c change) bool { return c.job.ID == id && c.ends() })
+		if id == "" || i < 0 {
+			return id
 		}
+		id = t.changes[i].next
 	}
-	return id
+	return ""
 }
 
 // insert stores a new job.
@@ -132,6 +141,21 @@ func (t *turn) insertAll(js []*job.Job) (stored []bool, err error) {
 
 // remove deletes a job for good. Nobody waits for that.
 func (t *turn) remove(id job.ID) error { return t.jobs.DeleteJob(id) }
+
+// latest are the stored jobs that the transaction has changed, as it has left them. New
+// ones are among them only if a later step has changed them.
+func (t *turn) latest() (jobs map[job.ID]*job.Job) {
+	for _, c := range t.changes {
+		if c.from == job.None {
+			continue
+		}
+		if jobs == nil {
+			jobs = map[job.ID]*job.Job{}
+		}
+		jobs[c.job.ID] = c.job
+	}
+	return jobs
+}
 
 // committed is told of the changes of each transaction once they are on disk, and
 // never before: whoever must hear of them is called from here.

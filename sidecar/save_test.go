@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -8,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/outrider-jobs/outrider/job"
 )
 
 // Jobs are stored by the methods of turn, and the store is written to by update:
@@ -42,4 +45,56 @@ func TestOneWayToStoreAJob(t *testing.T) {
 			t.Errorf("%s is called in %d places, want one", name, found[name])
 		}
 	}
+}
+
+// Jobs that wait for one another in a circle, as a file of an older schema may hold
+// them, are let go when one of them ends, and nothing goes round for ever.
+func TestJobsThatWaitInACircle(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Retention{})
+	change := func(do func(*job.Job) error, ids ...job.ID) {
+		t.Helper()
+		if err := w.update(t.Context(), func(t *turn) (err error) {
+			for _, id := range ids {
+				j, rerr := t.Job(id)
+				if err = errors.Join(err, rerr); err == nil {
+					err = errors.Join(do(j), t.rewrite(j))
+				}
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stand := func(id, behind job.ID) { change(func(j *job.Job) error { j.After = behind; return nil }, id) }
+	cancel := func(ids ...job.ID) { change(func(j *job.Job) error { return j.Cancel(w.time(), "", "") }, ids...) }
+	circle := func(n int) []job.ID {
+		ids := make([]job.ID, n)
+		for i := range ids {
+			ids[i] = w.push(func(e *job.Envelope) { e.Hold = true }).ID
+		}
+		for i, id := range ids {
+			stand(id, ids[(i+1)%n])
+		}
+		return ids
+	}
+	two := circle(2)
+	cancel(two[0])
+	w.is("the other of two", two[1], job.Available)
+	three := circle(3)
+	cancel(three[0], three[1])
+	w.is("the third", three[2], job.Available)
+	cancel(circle(1)...)
+	ends, outside := circle(2), w.push(func(e *job.Envelope) { e.Hold = true }).ID
+	stand(outside, ends[0])
+	cancel(ends...)
+	w.is("one behind a circle", outside, job.Available)
+	behind := circle(4)
+	first, err := w.Cancel(t.Context(), behind[1], "", "")
+	if err != nil || first.State != job.Cancelled {
+		t.Fatal(first, err)
+	}
+	w.is("one of four", behind[0], job.Pending)
+	cancel(behind[2], behind[3])
+	w.is("the last of four", behind[0], job.Available)
 }

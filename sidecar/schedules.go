@@ -54,6 +54,13 @@ func (t cronTurn) InsertKeyed(j *job.Job, now time.Time) (job.Receipt, error) {
 	return t.s.insertKeyed(t.turn, j, now, taken)
 }
 
+func (t cronTurn) Left(j *job.Job) *job.Job {
+	if latest := t.latest()[j.ID]; latest != nil {
+		return latest
+	}
+	return j
+}
+
 // taken is known for ids that were made a moment ago.
 func taken(_ job.JobReader, e job.Envelope) (*job.Job, error) {
 	return nil, job.Errorf(job.Internal, "job %s exists already, and its id was made a moment ago", e.ID)

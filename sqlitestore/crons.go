@@ -149,13 +149,14 @@ func (r reader) Crons() ([]*job.Cron, error) {
 	return crons, translate("list schedules", err)
 }
 
-// crons reads the schedules that a SELECT of cronColumns answers.
-func (r reader) crons(query string, args ...any) (crons []*job.Cron, err error) {
+// crons reads the schedules that a SELECT of cronColumns answers, as Crons does.
+func (r reader) crons(query string, args ...any) ([]*job.Cron, error) {
 	rows, err := r.q.Queryx(query, args...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
+	crons, damaged := []*job.Cron{}, error(nil)
 	for rows.Next() {
 		values, err := rows.SliceScan()
 		if err != nil {
@@ -163,11 +164,15 @@ func (r reader) crons(query string, args ...any) (crons []*job.Cron, err error) 
 		}
 		c, err := cronFrom(values)
 		if err != nil {
-			return nil, err
+			damaged = errors.Join(damaged, err)
+			continue
 		}
 		crons = append(crons, c)
 	}
-	return crons, rows.Err()
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return crons, damaged
 }
 
 // Cron reads a schedule as this transaction sees it.

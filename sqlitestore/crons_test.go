@@ -2,9 +2,11 @@ package sqlitestore
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -139,5 +141,44 @@ func TestAClaimIsUndoneInItsGroup(t *testing.T) {
 	}
 	if n, err := number(s.w.conn, "SELECT run_count FROM crons"); n != 1 || err != nil {
 		t.Errorf("stored that of call %d, %v", n, err)
+	}
+}
+
+// A schedule that cannot be read hides no other: the list holds them beside an
+// Unavailable that names it.
+func TestUnreadableScheduleHidesNoOther(t *testing.T) {
+	s := opened(t)
+	if err := s.Update(t.Context(), func(tx job.Tx) (err error) {
+		for _, name := range []string{"a", "b", "c", "d"} {
+			err = errors.Join(err, tx.PutCron(storetest.NewCron(name, nil)))
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	run(t, s.w.conn, "UPDATE crons SET template = '{' WHERE name IN ('b', 'd')")
+	var names []string
+	err := s.View(t.Context(), func(tx job.ReadTx) error {
+		all, err := tx.Crons()
+		for _, c := range all {
+			names = append(names, c.Name)
+		}
+		return err
+	})
+	if job.KindOf(err) != job.Unavailable || !strings.Contains(err.Error(), `"b"`) || !strings.Contains(err.Error(), `"d"`) {
+		t.Errorf("got %v, want an Unavailable that names b and d", err)
+	}
+	if !slices.Equal(names, []string{"a", "c"}) {
+		t.Errorf("read %q, want a and c", names)
+	}
+	run(t, s.w.conn, "UPDATE crons SET template = '{'")
+	if err := s.View(t.Context(), func(tx job.ReadTx) error {
+		all, err := tx.Crons()
+		if all == nil || len(all) != 0 {
+			t.Errorf("where none can be read: %v, want none, and not nil", all)
+		}
+		return err
+	}); err == nil {
+		t.Error("and no error")
 	}
 }

@@ -160,6 +160,10 @@ func (t *tx) insertTogether(js []*job.Job) (bool, error) {
 	return false, nil
 }
 
+// The service asks at run time: a method of another shape would cost it the one step,
+// and nothing would fail.
+var _ job.FirstInserter = (*tx)(nil)
+
 // InsertFirst stores a new job whose unique key no other has.
 func (t *tx) InsertFirst(j *job.Job) (bool, error) {
 	t.args = append(t.args[:0], job.KeyValue(j.Fingerprint)) // no other may have it

@@ -19,9 +19,11 @@ const before2 = `SELECT state, attempt, meta, created_at FROM jobs WHERE id = ?`
 const stand = `UPDATE jobs SET after_id = ?2, due_at = expires_at WHERE id = ?1`
 
 // setFree lets a job go whose predecessor had ended before anybody saw to it, by way
-// of the clock, which puts it into its queue; countFree counts it.
+// of the clock, which puts it into its queue; countFree counts it. What a change of
+// state does to a key and to due_at it does, too: ?2 is the set of the new state.
 const (
-	setFree   = `UPDATE jobs SET state = 'scheduled', due_at = max(created_at, ifnull(scheduled_at, 0)) WHERE id = ?`
+	setFree = `UPDATE jobs SET state = 'scheduled', holds = iif(holds & ?2 = 0, 0, holds),
+  due_at = min(max(created_at, ifnull(scheduled_at, 0)), ifnull(expires_at, 9223372036854775807)) WHERE id = ?1`
 	countFree = `UPDATE queues SET pending = pending - 1, scheduled = scheduled + 1 WHERE name = (SELECT queue FROM jobs WHERE id = ?)`
 )
 
@@ -30,20 +32,20 @@ const (
 func lineUp(conn driver.Conn) error {
 	behind := map[string]string{}
 	if err := once(conn, maybeWaiting, func(r *row[driver.Value]) {
-		if id, other := r.str(), ranAfter(r); other != "" {
+		if id, other := r.str(), ranAfter(r); other != "" && other != id {
 			behind[id] = other
 		}
 	}); err != nil {
 		return err
 	}
 	for id, other := range behind {
-		other, err := waitedFor(conn, other)
+		other, err := waitedFor(conn, id, other)
 		switch {
 		case err != nil:
 		case other != "":
 			err = once(conn, stand, nil, id, other)
 		default:
-			if err = once(conn, setFree, nil, id); err == nil {
+			if err = once(conn, setFree, nil, id, int64(job.SetOf(job.Scheduled))); err == nil {
 				err = once(conn, countFree, nil, id)
 			}
 		}
@@ -71,20 +73,21 @@ func once(conn driver.Conn, sql string, read func(*row[driver.Value]), args ...d
 	}, args...)
 }
 
-// waitedFor is the job that has not ended among id and those that it waited for, as
-// far as each was stopped before it began; empty for none.
-func waitedFor(conn driver.Conn, id string) (string, error) {
-	for id != "" {
+// waitedFor is the job that has not ended among other, which id had to wait for, and
+// those that it waited for, as far as each was stopped before it began; empty for
+// none. Meta that somebody has written may lead round in a circle, which is none.
+func waitedFor(conn driver.Conn, id, other string) (string, error) {
+	for seen := map[string]bool{id: true}; other != "" && !seen[other]; {
 		next, alive := "", false
 		if err := once(conn, before2, func(r *row[driver.Value]) {
 			alive = !job.State(r.str()).Terminal()
 			if began := r.int() > 0; !began {
 				next = ranAfter(r)
 			}
-		}, id); err != nil || alive {
-			return id, err
+		}, other); err != nil || alive {
+			return other, err
 		}
-		id = next
+		seen[other], other = true, next
 	}
 	return "", nil
 }

@@ -346,6 +346,8 @@ func (w *writer) prepare() error {
 	return nil
 }
 
+const countWaiting = `SELECT count(*) FROM jobs WHERE after_id IS NOT NULL`
+
 // load reads what the writer keeps in memory.
 func (w *writer) load() error {
 	w.cache.reset()
@@ -357,7 +359,7 @@ func (w *writer) load() error {
 	for _, q := range rows {
 		w.queues[q.Name] = q
 	}
-	if err := w.unprepared.Get(&w.waiting, "SELECT count(*) FROM jobs WHERE after_id IS NOT NULL"); err != nil {
+	if err := w.unprepared.Get(&w.waiting, countWaiting); err != nil {
 		return fmt.Errorf("count the jobs that wait for another: %w", err)
 	}
 	w.seq, w.events = 0, 0

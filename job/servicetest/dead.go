@@ -13,6 +13,7 @@ var deadLetters = []verdict{
 	{"a revived job begins anew at the end of its queue", revives},
 	{"a deleted dead letter is gone for good", deletesDead},
 	{"many dead letters are revived, those that died first in front", revivesMany},
+	{"a dead letter is revived behind many that have expired", revivesBehindExpired},
 	{"dead letters from before an instant are purged, and no others", purgesDead},
 }
 
@@ -156,6 +157,30 @@ func revivesMany(k *kit) {
 	if want := []string{"job.enqueued", "job.started", "job.failed", "job.discarded", "job.retried", "job.enqueued", "job.started"}; !slices.Equal(k.told(dead[0].ID), want) {
 		k.t.Errorf("told %q", k.told(dead[0].ID))
 	}
+}
+
+// Those that have expired stay, and are more than are looked at together.
+func revivesBehindExpired(k *kit) {
+	dead := make([]job.Envelope, 40)
+	expires := time.Now().Add(time.Second)
+	for i := range dead {
+		dead[i] = envelope(func(e *job.Envelope) {
+			e.Retry, e.ExpiresAt = json.RawMessage(`{"max_attempts":1,"on_exhaustion":"dead_letter"}`), expires
+		})
+	}
+	if _, err := k.s.Enqueue(k.ctx(), dead...); err != nil {
+		k.t.Fatal(err)
+	}
+	for _, j := range k.fetch(job.FetchRequest{Count: len(dead)}) {
+		k.fail(j, job.Failure{Message: "no"})
+	}
+	k.pause(2 * time.Millisecond)
+	k.bury("last", "net.x")
+	k.pause(time.Until(expires) + time.Millisecond)
+	if n, err := k.s.ReviveDead(k.ctx(), job.Filter{}); n != 1 || err != nil {
+		k.t.Errorf("%d are revived, %v; want 1", n, err)
+	}
+	k.order(k.fetch(job.FetchRequest{Count: 9}), "last")
 }
 
 func purgesDead(k *kit) {

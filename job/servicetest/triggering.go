@@ -11,6 +11,7 @@ var triggering = []verdict{
 	{"a trigger works while the schedule is paused", cronTriggerPaused},
 	{"a trigger is a Conflict while the overlap policy is skip and the job before goes on", cronTriggerOverlap},
 	{"a trigger cancels the one before, or waits for it, as the overlap policy says", cronTriggerPolicies},
+	{"a trigger answers with its job as it is stored, also where its keys have ended the one it waited for", cronTriggerReplaces},
 }
 
 func (k *kit) trigger(name string) *job.Job {
@@ -103,5 +104,17 @@ func cronTriggerPolicies(k *kit) {
 		k.drop(name)
 		k.clear(second)
 		k.clear(first)
+	}
+}
+
+func cronTriggerReplaces(k *kit) {
+	k.put(func(s *job.CronSpec) {
+		s.Overlap, s.Template = job.OverlapEnqueue, cronTemplate(`{"queue":"mail","unique":{"keys":["type"],"on_conflict":"replace"}}`)
+	})
+	first, second := k.trigger("nightly"), k.trigger("nightly")
+	k.stands(k.read(first.ID), job.Cancelled)
+	k.stands(second, job.Available)
+	if stored := text(k.read(second.ID)); stored != text(second) {
+		k.t.Errorf("answered was\n%s\nstored is\n%s", text(second), stored)
 	}
 }

@@ -29,10 +29,13 @@ type firing struct {
 	cronsched.Decision
 	run    *run      // nil when nothing fires
 	stored *job.Cron // the schedule as it is after the commit
+	failed error     // why it could not be stored
 }
 
-// atOnce is how many schedules are decided together.
-const atOnce = 1000
+const (
+	atOnce  = 1000 // schedules that are decided together
+	atFault = 8    // firings that fail as Unavailable in a row, and it is the store's fault
+)
 
 // fire does what is due. There may be ten thousand schedules of one instant: they
 // are decided and stored some at a time.
@@ -128,26 +131,72 @@ func (s *Schedules) agree(ctx context.Context, firings []firing) error {
 }
 
 // settle stores the firings, as many in one transaction as its time allows. One
-// that cannot be stored must not hold up the others.
-func (s *Schedules) settle(ctx context.Context, firings []firing, now time.Time) error {
+// that cannot be stored must not hold up the others, though its error may be the
+// Unavailable of a single damaged row. Only after several of these in a row is it
+// the store that fails, and the rest waits for the next look.
+func (s *Schedules) settle(ctx context.Context, firings []firing, now time.Time) (err error) {
+	works := false      // the store: it has taken a firing, or refused one for a reason
+	var failed []firing // Unavailable, each by itself, since it worked
 	for len(firings) > 0 {
-		n, err := s.storeSome(ctx, firings, now)
-		for some := n - 1; err != nil && job.KindOf(err) != job.Unavailable && n > 1; some = n / 2 {
-			n, err = s.storeSome(ctx, firings[:some], now) // the last is to blame, or one whose job was stored with its
+		some := firings
+		if len(failed) > 0 {
+			some = firings[:1]
 		}
-		if job.KindOf(err) == job.Unavailable || ctx.Err() != nil {
+		var n int
+		n, err = s.storeFirst(ctx, some, now)
+		switch {
+		case ctx.Err() != nil:
 			return err
-		}
-		if errors.Is(err, errStale) {
-			err = s.reread(ctx, firings[0].e.cron.Name, now)
-		}
-		if err != nil {
-			s.host.Log.Error("the tick of a schedule could not be stored; trying again", "cron", firings[0].e.cron.Name, "error", err)
-			firings[0].e.wake = now.Add(time.Minute)
+		case job.KindOf(err) == job.Unavailable:
+			firings[0].failed = err
+			if failed = append(failed, firings[0]); n == 0 || len(failed) == atFault {
+				for _, f := range failed {
+					f.e.wake = now.Add(pause) // behind those that have not been tried
+				}
+				return err
+			}
+		default:
+			s.putOff(failed, now)
+			works, failed = true, nil
+			if err != nil {
+				s.refused(ctx, firings[0], err, now)
+			}
 		}
 		firings = firings[max(n, 1):]
 	}
-	return nil
+	if works {
+		s.putOff(failed, now)
+		return nil
+	}
+	return err
+}
+
+// storeFirst stores the first of the firings and says how many they are. After an
+// error that is one, or none where no transaction has begun.
+func (s *Schedules) storeFirst(ctx context.Context, firings []firing, now time.Time) (n int, err error) {
+	n, err = s.storeSome(ctx, firings, now)
+	for some := n - 1; err != nil && n > 1; some = n / 2 {
+		n, err = s.storeSome(ctx, firings[:some], now) // the last is to blame, or one whose job was stored with its
+	}
+	return n, err
+}
+
+// refused is for a firing that a store which works has not taken.
+func (s *Schedules) refused(ctx context.Context, f firing, err error, now time.Time) {
+	if errors.Is(err, errStale) {
+		err = s.reread(ctx, f.e.cron.Name, now)
+	}
+	if f.failed = err; err != nil {
+		s.putOff([]firing{f}, now)
+	}
+}
+
+// putOff has firings tried again that could not be stored while others could.
+func (s *Schedules) putOff(failed []firing, now time.Time) {
+	for _, f := range failed {
+		s.host.Log.Error("the tick of a schedule could not be stored; trying again", "cron", f.e.cron.Name, "error", f.failed)
+		f.e.wake = now.Add(time.Minute)
+	}
 }
 
 // reread plans a schedule as it is stored now.

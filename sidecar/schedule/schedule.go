@@ -31,6 +31,9 @@ type Tx interface {
 	Insert(...*job.Job) error
 	// InsertKeyed stores a new job if its keys let it.
 	InsertKeyed(j *job.Job, now time.Time) (job.Receipt, error)
+	// Left is a new job as the transaction has left it, once that is on disk: what
+	// came behind Insert may have changed it.
+	Left(*job.Job) *job.Job
 }
 
 // Ticks is where the servers of one app agree on which of them makes the job of
@@ -81,14 +84,13 @@ func (s *Schedules) Run(ctx context.Context) {
 		case <-s.poke:
 		case <-timer.C:
 		}
-		next := s.Fire(ctx)
-		timer.Reset(max(0, next.Sub(s.host.Now())))
+		timer.Reset(s.Fire(ctx))
 	}
 }
 
-// Fire does what the schedules have to do now, and says when there is more. It is
-// called by one goroutine at a time.
-func (s *Schedules) Fire(ctx context.Context) (next time.Time) {
+// Fire does what the schedules have to do now, and says how long nobody need look
+// again. It is called by one goroutine at a time.
+func (s *Schedules) Fire(ctx context.Context) (wait time.Duration) {
 	now := s.host.Now()
 	if back := s.looked.Sub(now); back > 0 && s.table.rewound(now) {
 		s.host.Log.Warn("the clock was set back; ticks that have fired do not fire again", "back", back)
@@ -98,13 +100,14 @@ func (s *Schedules) Fire(ctx context.Context) (next time.Time) {
 		if ctx.Err() == nil {
 			s.host.Log.Error("a background task failed and will be retried", "duty", "cron", "error", err)
 		}
-		return now.Add(pause)
+		return pause
 	}
-	return s.table.next(s.host.Now())
+	return s.table.wait(s.host.Now())
 }
 
 // planned puts a schedule into the timetable, in place of what is there by that
-// name, and has Run look; nil takes it out.
+// name, and has Run look; nil takes it out. The caller holds verbs since before it
+// was stored, or another verb may come in between.
 func (s *Schedules) planned(name string, e *entry) {
 	s.table.put(name, e)
 	select {

@@ -146,18 +146,18 @@ func (p *timetable) rewound(now time.Time) (any bool) {
 	return any
 }
 
-// next is when to look again: when a schedule is due, and often enough to notice a
-// clock that is set, unless there is nothing to wait for.
-func (p *timetable) next(now time.Time) time.Time {
+// wait is how long after now to look again: when a schedule is due, and often enough
+// to notice a clock that is set, unless there is nothing to wait for.
+func (p *timetable) wait(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case len(p.byName) == 0:
-		return now.Add(idle)
-	case len(p.line) > 0 && p.line[0].wake.Before(now.Add(longest)):
-		return p.line[0].wake
+		return idle
+	case len(p.line) > 0:
+		return max(0, min(longest, p.line[0].wake.Sub(now)))
 	}
-	return now.Add(longest)
+	return longest
 }
 
 // reset forgets all that is in it.

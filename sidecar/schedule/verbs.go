@@ -145,17 +145,20 @@ func (s *Schedules) revise(old *job.Cron, want job.CronSpec, spec cronsched.Spec
 func (s *Schedules) DeleteCron(ctx context.Context, name string) (*job.Cron, error) {
 	var c *job.Cron
 	err := s.locked(ctx, func() error {
-		return s.host.Update(ctx, func(tx Tx) (err error) {
+		err := s.host.Update(ctx, func(tx Tx) (err error) {
 			if c, err = tx.Cron(name); err != nil {
 				return err
 			}
 			return tx.DeleteCron(name)
 		})
+		if err == nil {
+			s.planned(name, nil)
+		}
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.planned(name, nil)
 	return c, nil
 }
 
@@ -234,7 +237,9 @@ func (s *Schedules) TriggerCron(ctx context.Context, name string) (*job.Job, err
 		return nil, err
 	}
 	version := c.UpdatedAt
+	var last Tx
 	err = s.host.Update(ctx, func(tx Tx) error {
+		last = tx
 		if c, err = tx.Cron(name); err != nil {
 			return err
 		}
@@ -259,7 +264,7 @@ func (s *Schedules) TriggerCron(ctx context.Context, name string) (*job.Job, err
 		return nil, err
 	}
 	s.planned(name, entryOf(c, spec, env, s.anchorOf(c)))
-	return r.job, nil
+	return last.Left(r.job), nil
 }
 
 // load reads the schedules into the timetable, once. The caller holds verbs.
@@ -270,8 +275,11 @@ func (s *Schedules) load(ctx context.Context) error {
 	now := s.host.Now()
 	s.table.reset()
 	all, err := view(ctx, s, job.ReadTx.Crons)
-	if err != nil {
+	if all == nil && err != nil {
 		return err
+	}
+	if err != nil {
+		s.host.Log.Error("stored schedules cannot be read and do not fire; the others do", "error", err)
 	}
 	for _, c := range all {
 		spec, env, err := s.readCron(&c.CronSpec, now)
