@@ -106,6 +106,17 @@ func (c *Checked) fingerprint() error {
 	return err
 }
 
+// Clone is a copy that shares no JSON with e.
+func (e Envelope) Clone() Envelope {
+	for i := range rows {
+		if rows[i].json != nil {
+			raw := rows[i].json(&e)
+			*raw = bytes.Clone(*raw)
+		}
+	}
+	return e
+}
+
 // Envelope is a copy of what was checked. Raw JSON is shared: nobody writes to it.
 func (c Checked) Envelope() Envelope { return c.e }
 
