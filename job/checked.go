@@ -168,14 +168,11 @@ func (c *Checked) Push(now time.Time) (*Job, error) { return c.PushBehind("", no
 // depends on it is looked at again.
 func (c Checked) withMeta(meta json.RawMessage) (Checked, error) {
 	c.e.Meta = meta
-	if c.keys == nil {
-		return c, nil
+	if err := c.e.checkBounds(); err != nil || c.keys == nil {
+		return c, err
 	}
 	k := *c.keys
 	c.keys = &k
-	if err := c.e.checkBounds(); err != nil {
-		return c, err
-	}
 	return c, c.fingerprint()
 }
 
