@@ -12,6 +12,9 @@ import (
 // PushBehind is Push for a run of a schedule that waits, pending, for the end of
 // another job, unless that is empty.
 func (c *Checked) PushBehind(other ID, now time.Time) (*Job, error) {
+	if err := c.made(); err != nil {
+		return nil, err
+	}
 	j := &Job{Envelope: c.e, keys: c.keys}
 	if other != "" {
 		j.waitFor(other)

@@ -50,7 +50,7 @@ func (c *Checked) names() error {
 		return err
 	}
 	if e.ID != "" && !ValidID(string(e.ID)) {
-		return invalid(Invalid, "id", "must be a UUIDv7 in lower case, got %q", e.ID)
+		return invalidID(e.ID)
 	}
 	if e.Queue == "" {
 		e.Queue = DefaultQueue
@@ -106,14 +106,47 @@ func (c *Checked) fingerprint() error {
 	return err
 }
 
+// Clone is a copy that shares no JSON with e.
+func (e Envelope) Clone() Envelope {
+	for i := range rows {
+		if rows[i].json != nil {
+			raw := rows[i].json(&e)
+			*raw = bytes.Clone(*raw)
+		}
+	}
+	return e
+}
+
 // Envelope is a copy of what was checked. Raw JSON is shared: nobody writes to it.
 func (c Checked) Envelope() Envelope { return c.e }
 
 // ID is the id that was asked for, empty if the server is to make one.
 func (c Checked) ID() ID { return c.e.ID }
 
-// SetID gives an envelope the id that was made for it.
-func (c *Checked) SetID(id ID) { c.e.ID = id }
+// SetID gives an envelope the id that was made for it, a UUIDv7 in lower case. It
+// is Invalid for another, and for the zero Checked.
+func (c *Checked) SetID(id ID) error {
+	if err := c.made(); err != nil {
+		return err
+	}
+	if !ValidID(string(id)) {
+		return invalidID(id)
+	}
+	c.e.ID = id
+	return nil
+}
+
+// made refuses the zero Checked, which nobody has checked.
+func (c *Checked) made() error {
+	if c.e.Type == "" { // every envelope has one that was checked
+		return invalid(Invalid, "type", "is missing: a zero Checked is no envelope; make one with Envelope.Check or ParseEnvelope")
+	}
+	return nil
+}
+
+func invalidID(id ID) error {
+	return invalid(Invalid, "id", "must be a UUIDv7 in lower case, got %q", id)
+}
 
 // Keyed reports whether the envelope names a key that a stored job may hold, so
 // that the store must be asked before it is inserted.
@@ -128,24 +161,18 @@ func (c Checked) UniqueKey() string {
 }
 
 // Push makes a job of the envelope: scheduled, available or pending
-// (ojs-core.md §7.1). Relative times count from now.
-func (c *Checked) Push(now time.Time) (*Job, error) {
-	j := &Job{Envelope: c.e, keys: c.keys}
-	return j, j.push(now)
-}
+// (ojs-core.md §7.1). Relative times count from now. The zero Checked is Invalid.
+func (c *Checked) Push(now time.Time) (*Job, error) { return c.PushBehind("", now) }
 
 // withMeta is the envelope with another meta, a valid JSON object. Only what
 // depends on it is looked at again.
 func (c Checked) withMeta(meta json.RawMessage) (Checked, error) {
 	c.e.Meta = meta
-	if c.keys == nil {
-		return c, nil
+	if err := c.e.checkBounds(); err != nil || c.keys == nil {
+		return c, err
 	}
 	k := *c.keys
 	c.keys = &k
-	if err := c.e.checkBounds(); err != nil {
-		return c, err
-	}
 	return c, c.fingerprint()
 }
 

@@ -23,6 +23,38 @@ func appendPush(e Envelope) []byte {
 	return c.AppendPush(nil)
 }
 
+// TestZeroCheckedIsNoEnvelope: what nobody has checked becomes no job, whatever
+// id it is given, and an envelope takes no id that [ValidID] does not.
+func TestZeroCheckedIsNoEnvelope(t *testing.T) {
+	t.Parallel()
+	const id = ID("019539a4-b68c-7def-8000-1a2b3c4d5e6f")
+	var zero Checked
+	if err := zero.SetID(id); KindOf(err) != Invalid || zero.ID() != "" {
+		t.Errorf("SetID: got %q, %v", zero.ID(), err)
+	}
+	zero.e.ID = id
+	for name, push := range map[string]func() (*Job, error){
+		"Push":       func() (*Job, error) { return zero.Push(time.UnixMilli(1)) },
+		"PushBehind": func() (*Job, error) { return zero.PushBehind(id, time.UnixMilli(1)) },
+	} {
+		if j, err := push(); KindOf(err) != Invalid {
+			t.Errorf("%s: got %+v, %v", name, j, err)
+		}
+	}
+	c, err := Envelope{Type: "a", Args: json.RawMessage(`[]`)}.Check()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []ID{"", "x", "019539A4-b68c-7def-8000-1a2b3c4d5e6f", id + "0"} {
+		if err := c.SetID(bad); KindOf(err) != Invalid || c.ID() != "" {
+			t.Errorf("SetID(%q): got %q, %v", bad, c.ID(), err)
+		}
+	}
+	if err := c.SetID(id); err != nil || c.ID() != id {
+		t.Errorf("got %q, %v", c.ID(), err)
+	}
+}
+
 // What a body says is valid a second time, and stays as it is.
 func TestCheckLeavesWhatIsValid(t *testing.T) {
 	t.Parallel()

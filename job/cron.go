@@ -3,6 +3,7 @@ package job
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -190,7 +191,20 @@ func (s *CronSpec) envelope() (Checked, error) {
 			return Checked{}, invalid(Invalid, t.name, "must count from each run, as delay and ttl do, and not be an instant, got %s", FormatTime(t.at))
 		}
 	}
-	return c, nil
+	return c, s.checkRun(c)
+}
+
+// checkRun makes sure that a run has room for what it adds to the meta of the
+// template, so that none is refused at night for what was taken by day.
+func (s *CronSpec) checkRun(template Checked) error {
+	run := Job{Envelope: template.e}
+	run.Meta = (&Cron{CronSpec: *s}).runMeta(template.e.Meta, Forever, Forever)
+	run.waitFor(ID(strings.Repeat("0", 36)))
+	err := run.checkBounds()
+	if e := new(Error); errors.As(err, &e) {
+		e.Message = "with what each run adds to the meta, " + e.Message
+	}
+	return err
 }
 
 // Apply is the schedule after a patch; s itself stays as it is.
@@ -284,24 +298,28 @@ func (s *CronSpec) Same(t *CronSpec) bool {
 
 // Instance is the envelope of one run: that of the template, with what the run is
 // in its meta (contract §4.16). at is the tick, now the present. The error is
-// about a template with a key, which may choose members of meta.
+// about a meta that is too large with it, or about a key that chooses members of meta.
 func (c *Cron) Instance(template Checked, id ID, at, now time.Time) (Checked, error) {
-	meta := template.e.Meta
+	run, err := template.withMeta(c.runMeta(template.e.Meta, at, now))
+	run.e.ID = id
+	return run, err
+}
+
+// runMeta is the meta of a run, with that of the template in it.
+func (c *Cron) runMeta(meta json.RawMessage, at, now time.Time) json.RawMessage {
 	o := rawjson.Object(make([]byte, 0, len(meta)+len(c.Name)+128))
 	o.Str("cron_name", c.Name)
 	o.Time("cron_scheduled_at", at)
 	o.Time("cron_triggered_at", now)
 	o.Splice(withoutRun(meta))
-	run, err := template.withMeta(o.Close())
-	run.e.ID = id
-	return run, err
+	return o.Close()
 }
 
-// runMeta are the members of meta that a run sets.
-var runMeta = []string{"cron_name", "cron_scheduled_at", "cron_triggered_at", "cron_after"}
+// ownMeta are the members of meta that a run sets.
+var ownMeta = []string{"cron_name", "cron_scheduled_at", "cron_triggered_at", "cron_after"}
 
 func withoutRun(meta json.RawMessage) json.RawMessage {
-	for _, name := range runMeta {
+	for _, name := range ownMeta {
 		if rawjson.Member(meta, name) != nil {
 			meta = rawjson.Without(meta, name)
 		}

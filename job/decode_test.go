@@ -2,6 +2,7 @@ package job
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -295,4 +296,36 @@ func FuzzParseJob(f *testing.F) {
 			t.Fatalf("got  %s\nwant %s", twice, once)
 		}
 	})
+}
+
+// TestFirstFaultIsTold: of several broken rules the first is told, in the order of
+// the table, and the version before all others.
+func TestFirstFaultIsTold(t *testing.T) {
+	t.Parallel()
+	for raw, field := range map[string]string{
+		`{"specversion":"2.0"}`:                             "specversion",
+		`{"specversion":"2.0","type":"No","args":{}}`:       "specversion",
+		`{"id":"x","queue":"?","type":"No","args":{}}`:      "type",
+		`{"id":"x","queue":"?","type":"a","args":{}}`:       "args",
+		`{"id":"x","queue":"?","type":"a","args":[]}`:       "id",
+		`{"priority":101,"queue":"?","type":"a","args":[]}`: "queue",
+	} {
+		_, err := ParseEnvelope([]byte(raw))
+		var e *Error
+		if !errors.As(err, &e) || e.Details["field"] != field {
+			t.Errorf("%s: got %v, %+v; want the field %s", raw, err, e, field)
+		}
+	}
+}
+
+// TestTableHasABitForEachRow: a row beyond the bits would never be read.
+func TestTableHasABitForEachRow(t *testing.T) {
+	t.Parallel()
+	defer func() {
+		if recover() == nil {
+			t.Error("a row without a bit is taken")
+		}
+	}()
+	var beyond member
+	beyond.indexNames(0)
 }

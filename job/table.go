@@ -15,12 +15,13 @@ var (
 	takers    map[string]func(j *Job, name string, v json.RawMessage) (whole bool, err error)
 	names     rawjson.Names // all of these, so that reading one allocates nothing
 
-	read    []reader // of a request, in their order
-	shows   []func(rawjson.Writer, *Job, View) rawjson.Writer
-	sends   []func(rawjson.Writer, *Envelope) rawjson.Writer // all of a PUSH
-	options []func(rawjson.Writer, *Envelope) rawjson.Writer // what is sent but the id, the type and the args
-	rows    []member                                         // all, for what is not in a hurry
-	sizes   []func(*Job) int
+	read      []reader // of a request, in their order
+	firstRead int      // how many of them are read before all others
+	shows     []func(rawjson.Writer, *Job, View) rawjson.Writer
+	sends     []func(rawjson.Writer, *Envelope) rawjson.Writer // all of a PUSH
+	options   []func(rawjson.Writer, *Envelope) rawjson.Writer // what is sent but the id, the type and the args
+	rows      []member                                         // all, for what is not in a hurry
+	sizes     []func(*Job) int
 
 	optionNames []string // the names that options may have
 )
@@ -73,6 +74,9 @@ func init() {
 
 // indexNames notes what the names of a row mean.
 func (m *member) indexNames(bit uint64) {
+	if bit == 0 {
+		panic("job: the table has more members than a uint64 has bits")
+	}
 	is := isAsked
 	if m.top {
 		is |= isTop
@@ -106,8 +110,8 @@ func (m *member) indexNames(bit uint64) {
 	switch r := (reader{bit, m.read}); {
 	case m.read == nil:
 	case m.first:
-		first := slices.IndexFunc(read, func(r reader) bool { return r.member != ^uint64(0) })
-		read = slices.Insert(read, max(first, 0), r)
+		read = slices.Insert(read, firstRead, r)
+		firstRead++
 	default:
 		read = append(read, r)
 	}

@@ -64,7 +64,9 @@ func newRow(c job.Checked) (row, error) {
 		if err != nil {
 			return row{}, job.Errorf(job.Internal, "make a job id: %w", err)
 		}
-		c.SetID(job.ID(id.String()))
+		if err := c.SetID(job.ID(id.String())); err != nil {
+			return row{}, err
+		}
 	}
 	e := c.Envelope()
 	r := row{jobID: string(e.ID), typ: e.Type, args: e.Args, options: c.AppendOptions(nil)}

@@ -59,7 +59,9 @@ func TestARowReadsBackAsItsEnvelope(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", r.options, err)
 		}
-		want.SetID(job.ID(r.jobID))
+		if err := want.SetID(job.ID(r.jobID)); err != nil {
+			t.Fatal(err)
+		}
 		if !reflect.DeepEqual(want, got) {
 			t.Fatalf("row %s\n got %+v\nwant %+v", r.options, got, want)
 		}

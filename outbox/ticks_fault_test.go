@@ -86,7 +86,9 @@ func TestALostAnswerToACommit(t *testing.T) {
 			if got, err = ticks.Fire(t.Context(), all, nil); err != nil || got[0] != "" || got[1] != job.SkippedOverlap {
 				t.Errorf("the same ids: got %q and %v", got, err)
 			}
-			all[0].Envelope.SetID(tick("", time.Time{}, "").Envelope.ID())
+			if err := all[0].Envelope.SetID(tick("", time.Time{}, "").Envelope.ID()); err != nil {
+				t.Fatal(err)
+			}
 			if got, err = ticks.Fire(t.Context(), all, nil); err != nil || got[0] != job.SkippedElsewhere || got[1] != job.SkippedOverlap {
 				t.Errorf("another id: got %q and %v", got, err)
 			}

@@ -85,7 +85,9 @@ func (s *Sidecar) enqueue(ctx context.Context, es []job.Checked, exists known) (
 	}
 	for i := range es {
 		if es[i].ID() == "" {
-			es[i].SetID(s.o.NewID())
+			if err := es[i].SetID(s.o.NewID()); err != nil {
+				return nil, atIndex(err, i, len(es))
+			}
 		}
 	}
 	altered, err := s.admit(ctx, es)

@@ -20,8 +20,8 @@ type EnqueueFunc func(ctx context.Context, e *job.Envelope) error
 // valid and was given its id, before it is stored (ojs-core.md §9). It lets the
 // job pass by calling next, with e, which it may have changed. What the last
 // next of the chain is given is stored, and is checked again if it was changed;
-// changes after that have no effect. The id must not change. Raw JSON is shared with the caller of
-// Enqueue, so a middleware must replace it, such as e.Meta, never write into it.
+// changes after that have no effect. The id must not change. The chain has the raw
+// JSON to itself.
 //
 // It refuses the job by returning an error, or by not calling next. An error is
 // a Rejected with its text as the reason, except a *[job.Error], which keeps its
@@ -67,7 +67,7 @@ type walk struct {
 	log     *slog.Logger
 	id      job.ID
 	made    job.Checked    // what is to be stored; before the last link has passed it, what was asked for
-	seen    []job.Envelope // what each link was given, and behind the last what it made of it
+	seen    []job.Envelope // copies of what each link was given, and behind the last of what it made of it
 	deepest int            // how far the job has come
 	passed  bool           // the whole chain has let it pass
 	refused error          // the latest refusal
@@ -76,7 +76,7 @@ type walk struct {
 // admit lets the job walk and returns what shall be stored. A refusal that an
 // outer middleware hides is one all the same.
 func (w *walk) admit(ctx context.Context) (job.Checked, error) {
-	passing := w.made.Envelope() // what a middleware keeps against the rules is not what is stored
+	passing := w.made.Envelope().Clone() // what a middleware keeps against the rules is not what is stored
 	err := w.step(0)(ctx, &passing)
 	switch {
 	case err != nil:
@@ -95,7 +95,7 @@ func (w *walk) step(i int) EnqueueFunc {
 		if e.ID != w.id {
 			return w.refuse(w.links[i-1].Name, job.Errorf(job.Rejected, "the id of a job must not change, from %s to %q", w.id, e.ID))
 		}
-		w.seen[i] = *e
+		w.seen[i] = e.Clone() // what is written into its JSON after this has no effect
 		if i == len(w.links) {
 			return w.pass()
 		}

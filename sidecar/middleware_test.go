@@ -89,6 +89,58 @@ func TestMiddlewareRunsInOrderAndChangesTheJob(t *testing.T) {
 	}
 }
 
+// TestMiddlewareWritesIntoRawJSON: what a middleware writes into the JSON itself
+// before next is a change as any other, and what it writes after next is none.
+func TestMiddlewareWritesIntoRawJSON(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		write   func(args []byte)
+		before  bool
+		want    string
+		refused bool
+	}{
+		"before next":          {func(args []byte) { args[1] = '2' }, true, `[2]`, false},
+		"invalid, before next": {func(args []byte) { args[0] = 'x' }, true, ``, true},
+		"after next":           {func(args []byte) { args[1] = '2' }, false, `[1]`, false},
+	} {
+		for place, others := range map[string][]any{"the first": {"last", through}, "the last": nil} {
+			ms := append([]any{"writer", func(ctx context.Context, e *job.Envelope, next sidecar.EnqueueFunc) error {
+				if tt.before {
+					tt.write(e.Args)
+				}
+				err := next(ctx, e)
+				if !tt.before {
+					tt.write(e.Args)
+				}
+				return err
+			}}, others...)
+			if place == "the last" {
+				ms = append([]any{"first", through}, ms...)
+			}
+			s := guarded(t, ms...)
+			c, err := plain().Check()
+			if err != nil {
+				t.Fatal(err)
+			}
+			rs, err := s.EnqueueChecked(t.Context(), c)
+			if tt.refused {
+				refusedBy(t, name+", "+place, err, job.Invalid, "args must be a JSON array: the JSON is not valid at byte 1: invalid character 'x' looking for beginning of value", "writer")
+				continue
+			}
+			if err != nil {
+				t.Fatalf("%s, %s: %v", name, place, err)
+			}
+			j, err := s.Job(t.Context(), rs[0].ID)
+			if err != nil || string(j.Args) != tt.want {
+				t.Errorf("%s, %s: stored %s, %v", name, place, j.Args, err)
+			}
+			if e := c.Envelope(); string(e.Args) != `[1]` {
+				t.Errorf("%s, %s: the caller's args became %s", name, place, e.Args)
+			}
+		}
+	}
+}
+
 // A guard is a middleware in a test's table.
 type guard = func(context.Context, *job.Envelope, sidecar.EnqueueFunc) error
 

@@ -35,6 +35,9 @@ func conditions(f job.Filter) where {
 	if f.Dead {
 		at = "finished_at"
 		w.and("dead = 1")
+		if f.ErrorType != "" {
+			w.and("iif(json_valid(error), json_extract(error, '$.type'), NULL) = ?", f.ErrorType)
+		}
 	}
 	if f.Holding {
 		w.and(claims)
@@ -54,9 +57,6 @@ func conditions(f job.Filter) where {
 		w.and("substr(type, 1, ?) = ?", len(prefix), prefix)
 	} else if f.Type != "" {
 		w.and("type = ?", f.Type)
-	}
-	if f.ErrorType != "" {
-		w.and("iif(json_valid(error), json_extract(error, '$.type'), NULL) = ?", f.ErrorType)
 	}
 	if !f.Since.IsZero() {
 		w.and(at+" >= ?", f.Since.UnixMilli())
@@ -206,7 +206,7 @@ func (r reader) count(f job.Filter, w where, counters counters, most, visited in
 	if err != nil {
 		return 0, false, err
 	}
-	if f.Type == "" && f.ErrorType == "" && !f.Holding && f.Since.IsZero() && f.Until.IsZero() && (!f.Dead || len(f.States) == 0) {
+	if f.Type == "" && (f.ErrorType == "" || !f.Dead) && !f.Holding && f.Since.IsZero() && f.Until.IsZero() && (!f.Dead || len(f.States) == 0) {
 		if len(f.States) > 0 {
 			states = slices.DeleteFunc(slices.Clone(job.States), func(s job.State) bool { return !slices.Contains(f.States, s) })
 		}

@@ -81,7 +81,7 @@ func checkTotal(r *rapid.T, where string, q reader, c counters, jobs []*job.Job,
 		r.Fatalf("%s, %+v: %v", where, f, err)
 	}
 	want := int64(len(matching(jobs, f)))
-	counted := f.Type == "" && f.ErrorType == "" && !f.Holding && f.Since.IsZero() && f.Until.IsZero()
+	counted := f.Type == "" && (f.ErrorType == "" || !f.Dead) && !f.Holding && f.Since.IsZero() && f.Until.IsZero()
 	if counted {
 		if got != want || atLeast {
 			r.Errorf("%s, %+v: by the counters %d, at least %v; want %d", where, f, got, atLeast, want)
@@ -116,7 +116,7 @@ func matching(jobs []*job.Job, f job.Filter) (found []*job.Job) {
 			f.Queue != "" && f.Queue != j.Queue,
 			f.Type != "" && !isPrefix && f.Type != j.Type,
 			isPrefix && !strings.HasPrefix(j.Type, prefix),
-			f.ErrorType != "" && f.ErrorType != j.ErrorType(),
+			f.Dead && f.ErrorType != "" && f.ErrorType != j.ErrorType(),
 			!f.Since.IsZero() && at.Before(f.Since),
 			!f.Until.IsZero() && !at.Before(f.Until):
 		default:
@@ -176,7 +176,8 @@ func drawFilter(r *rapid.T) (f job.Filter) {
 	}
 	if f.Dead = rapid.Bool().Draw(r, "dead"); !f.Dead {
 		f.States = rapid.SliceOfN(rapid.SampledFrom(append(slices.Clone(job.States), "dead")), 0, 4).Draw(r, "states")
-	} else if rapid.Bool().Draw(r, "of an error") {
+	}
+	if rapid.Bool().Draw(r, "of an error") { // which counts with Dead only
 		f.ErrorType = rapid.SampledFrom([]string{"E1", "E3"}).Draw(r, "error")
 	}
 	return f

@@ -56,6 +56,12 @@ func deadLists(k *kit) {
 			}
 		}
 	}
+	for _, since := range []time.Time{{}, a.CreatedAt} { // counted by queues, and by looking
+		page, err := k.s.Jobs(k.ctx(), job.Filter{ErrorType: "net.x", Since: since})
+		if err != nil || page.Total != 4 || len(page.Jobs) != 4 {
+			k.t.Errorf("the type of an error counts with Dead only: got %+v, %v; want all 4 jobs", page, err)
+		}
+	}
 	st, err := k.s.DeadStats(k.ctx())
 	if err != nil || st.Total != 3 || st.ByQueue[queue] != 3 || st.ByType["b"] != 1 || st.ByErrorType["net.x"] != 2 ||
 		!st.Oldest.Equal(a.FinishedAt) || !st.Newest.Equal(c.FinishedAt) {

@@ -17,6 +17,19 @@ var pushing = []verdict{
 	{"an id that is stored is Existing for the same content and Duplicate for another", sameID},
 	{"a bad envelope is refused with the name of the field", badEnvelopes},
 	{"a bad retry policy is refused", badPolicies},
+	{"an envelope that nobody has checked is refused, and all beside it", uncheckedEnvelope},
+}
+
+func uncheckedEnvelope(k *kit) {
+	good, err := envelope(nil).Check()
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	for _, cs := range [][]job.Checked{{{}}, {good, {}}} {
+		_, err := k.s.EnqueueChecked(k.ctx(), cs...)
+		k.is("the zero Checked", err, job.Invalid)
+	}
+	k.empty()
 }
 
 func newID() job.ID { return job.ID(uuid.Must(uuid.NewV7()).String()) }
