@@ -26,9 +26,12 @@ func (s *Sidecar) schedules() *schedule.Schedules {
 
 // admitRun asks the middleware about the run of a schedule.
 func (s *Sidecar) admitRun(ctx context.Context, c *job.Checked) error {
-	cs := []job.Checked{*c}
-	_, err := s.admit(ctx, cs)
-	*c = cs[0]
+	links := s.o.Middleware.Links()
+	if len(links) == 0 {
+		return nil
+	}
+	made, err := s.admitOne(ctx, links, *c)
+	*c = made
 	return err
 }
 
