@@ -188,7 +188,7 @@ func (s *Sidecar) ringFor(changes []change) {
 	}
 	for _, c := range changes {
 		if entered > 0 && c.enters() && !left[c.job.ID] {
-			s.wakeups.ring(c.job.Queue, 1)
+			s.wakeups.ring(c.job.Queue)
 		}
 	}
 }
