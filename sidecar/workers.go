@@ -74,7 +74,8 @@ func (s *Sidecar) addQuietEvent(t *turn, before, w job.WorkerInfo, now time.Time
 	return t.AddEvent(job.WorkerEvent(job.WorkerQuiet, w.ID, now))
 }
 
-// workerSaved is what follows when meet is on disk; version is that of its transaction.
+// workerSaved is what follows once a worker is on disk; version is that of its
+// transaction.
 func (s *Sidecar) workerSaved(w job.WorkerInfo, version uint64, now time.Time) {
 	s.roster.set(version, w)
 	s.clock.wake(dutyWorkers, now.Add(s.o.Silence))
@@ -106,7 +107,7 @@ func (s *Sidecar) Deregister(ctx context.Context, id string) (released []job.ID,
 			if _, err := t.Worker(id); err != nil {
 				return err
 			}
-			for r := newRation(); done < len(left) && !r.over(); done++ {
+			for r := newWorkShare(); done < len(left) && !r.over(); done++ {
 				held, err := s.giveBack(t, left[done], id, now)
 				if err != nil {
 					return err
