@@ -43,6 +43,8 @@ type cronTurn struct {
 
 func (t cronTurn) Save(j *job.Job) error { return t.save(j) }
 
+func (t cronTurn) AddEvent(e job.Event) error { return t.addEvent(e) }
+
 func (t cronTurn) Insert(js ...*job.Job) error {
 	stored, err := t.insertAll(js)
 	for i := range stored {

@@ -149,7 +149,7 @@ func (s *Sidecar) handleSilentWorker(t *turn, m *silenceResult, r *workShare, up
 		return true, nil
 	}
 	if !w.Stale && !p.eventStored {
-		if err := t.AddEvent(job.WorkerEvent(job.WorkerStale, w.ID, now)); err != nil {
+		if err := t.addEvent(job.WorkerEvent(job.WorkerStale, w.ID, now)); err != nil {
 			return false, err
 		}
 		p.eventStored = true
