@@ -46,7 +46,7 @@ CREATE TABLE jobs (
   dedup_until   INTEGER, -- the end of its window, the largest number for none, 0 once it was taken off
   keep_until    INTEGER,
   rewritten_at  INTEGER,
-  after_id      TEXT     -- while it has not ended: the job whose end it waits for
+  after_id      TEXT     -- the job whose end it waits for, or would if it had not been activated; never one that has ended
 ) STRICT, WITHOUT ROWID;
 
 -- Available: the claim, in its order. Only waiting jobs are in it.

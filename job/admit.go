@@ -20,7 +20,7 @@ type Admission struct {
 	Receipt
 	Changed   []*Job // to be saved, before anything is inserted
 	Rewritten bool   // the Receipt's job is to be saved with its Args and Meta
-	Again     bool   // more of its twins may have to give way: see Oust
+	Again     bool   // more of its twins may have to give way: see CancelMatches
 	Events    []Event
 }
 

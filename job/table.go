@@ -160,7 +160,7 @@ const (
 )
 
 // Column is how a store keeps a member of a job. A value is nil, an int64, a string
-// or a []byte. A column that none of Claims, Moves, Keys and Apart writes is written
+// or a []byte. A column that none of Claims, Moves, Keys and Rarely writes is written
 // when the job is stored.
 type Column struct {
 	Name      string

@@ -85,7 +85,7 @@ func (s *Sidecar) eachDead(ctx context.Context, f job.Filter, do func(*turn, *jo
 		err := s.update(ctx, func(t *turn) error {
 			taken, stay = 0, 0
 			dead, err := t.Dead(f, n+stayed) // those that stay are met again
-			found, r = len(dead), newRation()
+			found, r = len(dead), newWorkShare()
 			pace = paced(dead)
 			for i := 0; i < found && taken < n && err == nil && (i < stayed || !r.over()); i++ {
 				var gone bool

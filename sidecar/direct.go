@@ -61,7 +61,7 @@ func (s *Sidecar) direct(ctx context.Context, wish string, ids ...string) (all [
 		n := 0
 		err := s.update(ctx, func(t *turn) error {
 			told, n, version = nil, 0, s.roster.next()
-			for r := newRation(); n < len(ids) && !r.over(); n++ {
+			for r := newWorkShare(); n < len(ids) && !r.over(); n++ {
 				w, err := s.directOne(t, ids[n], wish, now)
 				if err == nil {
 					told = append(told, w)

@@ -155,7 +155,7 @@ func (s *Sidecar) round(ctx context.Context) {
 func (s *Sidecar) sweep(ctx context.Context, upto time.Time, verb func(*job.Job) error, states ...job.State) (next time.Time, err error) {
 	err = s.update(ctx, func(t *turn) error {
 		next = time.Time{}
-		r := newRation()
+		r := newWorkShare()
 		for _, st := range states {
 			due, err := t.Due(st, upto, slice)
 			if err != nil {

@@ -206,7 +206,7 @@ func (s *Sidecar) insertKeyed(t *turn, j *job.Job, now time.Time, exists known) 
 		return job.Receipt{}, err
 	}
 	for _, e := range a.Events {
-		if err := t.AddEvent(e); err != nil {
+		if err := t.addEvent(e); err != nil {
 			return job.Receipt{}, err
 		}
 	}

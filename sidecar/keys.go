@@ -40,7 +40,7 @@ func (s *Sidecar) ReleaseKey(ctx context.Context, fingerprint string) (released 
 		var freed int
 		var r workShare
 		err := s.update(ctx, func(t *turn) error {
-			freed, r = 0, newRation()
+			freed, r = 0, newWorkShare()
 			twins, err := t.Twins(fingerprint, "")
 			for ; err == nil && len(twins) > 0 && !r.over(); twins, err = t.Twins(fingerprint, "") {
 				for _, j := range twins {

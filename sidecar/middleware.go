@@ -51,14 +51,19 @@ func (s *Sidecar) admit(ctx context.Context, cs []job.Checked) (altered []bool, 
 	altered = make([]bool, len(cs))
 	for i := range cs {
 		before := cs[i].Envelope()
-		w := walk{links: links, log: s.log, id: before.ID, made: cs[i], seen: make([]job.Envelope, len(links)+1)}
-		if cs[i], err = w.admit(ctx); err != nil {
+		if cs[i], err = s.admitOne(ctx, links, cs[i]); err != nil {
 			return nil, atIndex(err, i, len(cs))
 		}
 		after := cs[i].Envelope()
 		altered[i] = !before.Same(&after)
 	}
 	return altered, nil
+}
+
+// admitOne asks the middleware for one job and returns what it made of it.
+func (s *Sidecar) admitOne(ctx context.Context, links []job.Link[Middleware], c job.Checked) (job.Checked, error) {
+	w := walk{links: links, log: s.log, id: c.ID(), made: c, seen: make([]job.Envelope, len(links)+1)}
+	return w.admit(ctx)
 }
 
 // walk is the way of one job through the chain.

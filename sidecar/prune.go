@@ -34,8 +34,8 @@ func (r Retention) pruneAt(j *job.Job) (at time.Time, ok bool) {
 func (s *Sidecar) prune(ctx context.Context, now time.Time) (next time.Time, err error) {
 	r := s.o.Retention
 	err = s.update(ctx, func(t *turn) error {
-		ration := newRation()
-		at, err := s.pruneDead(t, &ration, now) // first: what stays for a window is a dead letter no more
+		work := newWorkShare()
+		at, err := s.pruneDead(t, &work, now) // first: what stays for a window is a dead letter no more
 		if err != nil {
 			return err
 		}
@@ -46,7 +46,7 @@ func (s *Sidecar) prune(ctx context.Context, now time.Time) (next time.Time, err
 			if err != nil {
 				return err
 			}
-			if err := remove(t, &ration, now, keep, old); err != nil {
+			if err := remove(t, &work, now, keep, old); err != nil {
 				return err
 			}
 			oldest, err := t.NextDue(st)
@@ -89,7 +89,7 @@ func (s *Sidecar) trim(ctx context.Context, now time.Time) (next time.Time, err 
 	s.answers.prune(now)
 	err = s.update(ctx, func(t *turn) error {
 		next = now.Add(hourly)
-		r := newRation()
+		r := newWorkShare()
 		events, err := s.trimEvents(t, now)
 		if err != nil {
 			return err
@@ -140,7 +140,7 @@ func (s *Sidecar) trimDead(t *turn, r *workShare, now time.Time) (more bool, err
 // remove deletes jobs whose retention is over, but for those that an open window
 // still needs: they stay until it is over, too (contract §4.21). Of jobs with one
 // key and one end only the newest decides, so that a key which is pushed for ever
-// keeps a few jobs and not all. It ends with the ration.
+// keeps a few jobs and not all. It ends with the share.
 func remove(t *turn, r *workShare, now time.Time, retention time.Duration, jobs []*job.Job) error {
 	for _, j := range jobs {
 		if r.over() {

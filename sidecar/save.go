@@ -8,8 +8,8 @@ import (
 )
 
 // turn is one transaction of the service. It can do what a transaction of the
-// store can, but stores jobs by its own methods alone: they collect what has
-// changed, and do what belongs to the same transaction.
+// store can, but stores jobs and events by its own methods alone: they collect what
+// has changed, and do what belongs to the same transaction.
 type turn struct {
 	job.WorkTx
 	jobs    job.JobWriter
@@ -142,6 +142,9 @@ func (t *turn) insertAll(js []*job.Job) (stored []bool, err error) {
 // remove deletes a job for good. Nobody waits for that.
 func (t *turn) remove(id job.ID) error { return t.jobs.DeleteJob(id) }
 
+// addEvent stores an event that is no job's.
+func (t *turn) addEvent(e job.Event) error { return t.WorkTx.AddEvent(e) }
+
 // latest are the stored jobs that the transaction has changed, as it has left them. New
 // ones are among them only if a later step has changed them.
 func (t *turn) latest() (jobs map[job.ID]*job.Job) {
@@ -158,7 +161,9 @@ func (t *turn) latest() (jobs map[job.ID]*job.Job) {
 }
 
 // committed is told of the changes of each transaction once they are on disk, and
-// never before: whoever must hear of them is called from here.
+// never before: whoever must hear of them is called from here. The jobs in them
+// are the caller's of update again once this returns, who may take out what is not
+// to be shown: whoever needs one for longer keeps a Clone.
 func (s *Sidecar) committed(changes []change) {
 	if len(changes) == 0 {
 		return
@@ -188,7 +193,7 @@ func (s *Sidecar) ringFor(changes []change) {
 	}
 	for _, c := range changes {
 		if entered > 0 && c.enters() && !left[c.job.ID] {
-			s.wakeups.ring(c.job.Queue, 1)
+			s.wakeups.ring(c.job.Queue)
 		}
 	}
 }

@@ -26,9 +26,12 @@ func (s *Sidecar) schedules() *schedule.Schedules {
 
 // admitRun asks the middleware about the run of a schedule.
 func (s *Sidecar) admitRun(ctx context.Context, c *job.Checked) error {
-	cs := []job.Checked{*c}
-	_, err := s.admit(ctx, cs)
-	*c = cs[0]
+	links := s.o.Middleware.Links()
+	if len(links) == 0 {
+		return nil
+	}
+	made, err := s.admitOne(ctx, links, *c)
+	*c = made
 	return err
 }
 
@@ -39,6 +42,8 @@ type cronTurn struct {
 }
 
 func (t cronTurn) Save(j *job.Job) error { return t.save(j) }
+
+func (t cronTurn) AddEvent(e job.Event) error { return t.addEvent(e) }
 
 func (t cronTurn) Insert(js ...*job.Job) error {
 	stored, err := t.insertAll(js)

@@ -105,7 +105,7 @@ func (s *Sidecar) handleSilent(ctx context.Context, upto, now time.Time) error {
 	var m silenceResult
 	err := s.update(ctx, func(t *turn) error {
 		m = silenceResult{version: s.roster.next()}
-		for r := newRation(); m.done < len(s.silent) && !r.over(); m.done++ {
+		for r := newWorkShare(); m.done < len(s.silent) && !r.over(); m.done++ {
 			m.rest = s.silent[m.done]
 			if done, err := s.handleSilentWorker(t, &m, &r, upto, now); err != nil || !done {
 				return err
@@ -133,7 +133,7 @@ func (s *Sidecar) handleSilent(ctx context.Context, upto, now time.Time) error {
 }
 
 // handleSilentWorker tells once that a worker is stale, takes its jobs, and forgets it after
-// a day. It reports false when the ration is over before that.
+// a day. It reports false when the share is over before that.
 func (s *Sidecar) handleSilentWorker(t *turn, m *silenceResult, r *workShare, upto, now time.Time) (done bool, err error) {
 	p := &m.rest
 	w, err := t.Worker(p.id)
@@ -149,7 +149,7 @@ func (s *Sidecar) handleSilentWorker(t *turn, m *silenceResult, r *workShare, up
 		return true, nil
 	}
 	if !w.Stale && !p.eventStored {
-		if err := t.AddEvent(job.WorkerEvent(job.WorkerStale, w.ID, now)); err != nil {
+		if err := t.addEvent(job.WorkerEvent(job.WorkerStale, w.ID, now)); err != nil {
 			return false, err
 		}
 		p.eventStored = true

@@ -14,8 +14,8 @@ type workShare struct {
 	full  bool // there was a step too many
 }
 
-// newRation begins a transaction.
-func newRation() workShare { return workShare{began: time.Now()} }
+// newWorkShare begins a transaction.
+func newWorkShare() workShare { return workShare{began: time.Now()} }
 
 // over counts a step, and reports that it belongs to the next transaction already.
 // The first one never does.

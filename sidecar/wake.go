@@ -13,7 +13,7 @@ type wakeups struct {
 	waiting map[string]*list.List // of *waiter, by queue
 }
 
-// waiter is one fetcher. rung has room for one signal, so that ringing never blocks.
+// waiter is one fetcher. signal has room for one signal, so that ringing never blocks.
 type waiter struct {
 	signal chan struct{}
 	queues []string
@@ -41,15 +41,11 @@ func (b *wakeups) arm(w *waiter) {
 	}
 }
 
-// ring wakes up to n fetchers of a queue.
-func (b *wakeups) ring(queue string, n int) {
+// ring wakes a fetcher of a queue, if one waits.
+func (b *wakeups) ring(queue string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for ; n > 0; n-- {
-		l := b.waiting[queue]
-		if l == nil {
-			return
-		}
+	if l := b.waiting[queue]; l != nil {
 		w := l.Front().Value.(*waiter)
 		b.remove(w)
 		w.signal <- struct{}{}
@@ -83,7 +79,7 @@ func (b *wakeups) leave(w *waiter) {
 // pass gives a signal that w has taken and cannot use to the next in line.
 func (b *wakeups) pass(w *waiter) {
 	for _, q := range w.queues {
-		b.ring(q, 1)
+		b.ring(q)
 	}
 }
 

@@ -39,7 +39,7 @@ func (s *Sidecar) Register(ctx context.Context, w job.WorkerInfo) (job.Registrat
 			return err
 		}
 		fresh = job.WorkerInfo{ID: w.ID, Directive: known.Directive}.Merge(w, now)
-		if err := t.AddEvent(job.WorkerEvent(job.WorkerStarted, w.ID, now)); err != nil {
+		if err := t.addEvent(job.WorkerEvent(job.WorkerStarted, w.ID, now)); err != nil {
 			return err
 		}
 		version = s.roster.next()
@@ -56,7 +56,7 @@ func (s *Sidecar) Register(ctx context.Context, w job.WorkerInfo) (job.Registrat
 // about it: that it is there, or there again, and that it takes no more jobs.
 func (s *Sidecar) saveWorker(t *turn, before, w job.WorkerInfo, now time.Time) error {
 	if before.BeatAt.IsZero() || before.Stale {
-		if err := t.AddEvent(job.WorkerEvent(job.WorkerStarted, w.ID, now)); err != nil {
+		if err := t.addEvent(job.WorkerEvent(job.WorkerStarted, w.ID, now)); err != nil {
 			return err
 		}
 	}
@@ -71,10 +71,11 @@ func (s *Sidecar) addQuietEvent(t *turn, before, w job.WorkerInfo, now time.Time
 	if w.Wanted() != job.Quiet || before.Wanted() == job.Quiet {
 		return nil
 	}
-	return t.AddEvent(job.WorkerEvent(job.WorkerQuiet, w.ID, now))
+	return t.addEvent(job.WorkerEvent(job.WorkerQuiet, w.ID, now))
 }
 
-// workerSaved is what follows when meet is on disk; version is that of its transaction.
+// workerSaved is what follows once a worker is on disk; version is that of its
+// transaction.
 func (s *Sidecar) workerSaved(w job.WorkerInfo, version uint64, now time.Time) {
 	s.roster.set(version, w)
 	s.clock.wake(dutyWorkers, now.Add(s.o.Silence))
@@ -106,7 +107,7 @@ func (s *Sidecar) Deregister(ctx context.Context, id string) (released []job.ID,
 			if _, err := t.Worker(id); err != nil {
 				return err
 			}
-			for r := newRation(); done < len(left) && !r.over(); done++ {
+			for r := newWorkShare(); done < len(left) && !r.over(); done++ {
 				held, err := s.giveBack(t, left[done], id, now)
 				if err != nil {
 					return err
@@ -118,7 +119,7 @@ func (s *Sidecar) Deregister(ctx context.Context, id string) (released []job.ID,
 			if stopped = done == len(left); !stopped {
 				return nil
 			}
-			if err := t.AddEvent(job.WorkerEvent(job.WorkerStopped, id, now)); err != nil {
+			if err := t.addEvent(job.WorkerEvent(job.WorkerStopped, id, now)); err != nil {
 				return err
 			}
 			return t.DeleteWorker(id)

@@ -39,7 +39,7 @@ func TestPlans(t *testing.T) {
 		{"insertJob", insertJob}, {"insertPlain", insertPlain}, {"insertFirst", insertFirst}, {"insertFirstPlain", insertFirstPlain},
 		{"updateJob", updateJob}, {"updateClaim", updateClaim}, {"updateKeyed", updateKeyed}, {"rewriteJob", rewriteJob}, {"heldKey", heldKey}, {"pastKey", pastKey},
 		{"dedupKey", dedupKey}, {"customID", customID}, {"deleteJob", deleteJob}, {"jobByID", jobByID}, {"readJob", readJob},
-		{"availableIDs", availableIDs}, {"dueIDs", dueIDs}, {"nextDue", nextDue}, {"waitingIDs", waitingIDs}, {"countWaiting", countWaiting}, {"updateApart", updateRare}, {"heldJobs", heldJobs}, {"holders", holders},
+		{"availableIDs", availableIDs}, {"dueIDs", dueIDs}, {"nextDue", nextDue}, {"waitingIDs", waitingIDs}, {"countWaiting", countWaiting}, {"updateRare", updateRare}, {"heldJobs", heldJobs}, {"holders", holders},
 		{"deadStats", deadStats}, {"list", "SELECT id FROM jobs" + byQueue.String() + " ORDER BY id DESC LIMIT ?"},
 		{"list dead", "SELECT id FROM jobs" + dead.String() + " ORDER BY finished_at DESC, id DESC LIMIT ?"},
 		{"list holding", "SELECT " + jobColumns + " FROM jobs" + holding.String() + " ORDER BY id DESC LIMIT ?"},

@@ -19,7 +19,7 @@ var (
 	claimColumns = written(func(c job.Column) bool { return c.Claims })
 	moveColumns  = written(func(c job.Column) bool { return c.Claims || c.Moves })
 	keyedColumns = written(func(c job.Column) bool { return c.Claims || c.Moves || c.Keys })
-	apartColumns = written(func(c job.Column) bool { return c.Rarely })
+	rareColumns  = written(func(c job.Column) bool { return c.Rarely })
 	otherColumns = written(func(c job.Column) bool { return c.Moves || c.Keys })
 	bodyColumns  = written(func(c job.Column) bool { return c.Rewritten })
 )
@@ -51,13 +51,13 @@ const was = ` WHERE id = ? AND state = ?`
 var (
 	updateJob = `UPDATE jobs SET ` + namesOf(moveColumns, "", " = ?") + was
 	// updateClaim is updateJob where nothing has changed but what a claim changes,
-	// and a heartbeat: see claimOnly.
+	// and a heartbeat: see onlyFetched.
 	updateClaim = `UPDATE jobs SET ` + namesOf(claimColumns, "", " = ?") + was
 	// updateKeyed is updateJob for a job that has, or had, a key.
 	updateKeyed = `UPDATE jobs SET ` + namesOf(keyedColumns, "", " = ?") + was
 
 	// updateRare writes what few jobs ever have, so that the others leave it alone.
-	updateRare = `UPDATE jobs SET ` + namesOf(apartColumns, "", " = ?") + ` WHERE id = ?`
+	updateRare = `UPDATE jobs SET ` + namesOf(rareColumns, "", " = ?") + ` WHERE id = ?`
 
 	rewriteJob = `UPDATE jobs SET ` + namesOf(bodyColumns, "", " = ?") + ` WHERE id = ?`
 )
@@ -230,9 +230,9 @@ func (t *tx) UpdateJob(j *job.Job) error {
 	if n != 1 {
 		return job.Errorf(job.Internal, "job %s was not %s any more", j.ID, was.State)
 	}
-	if !alike(apartColumns, was, j) {
-		t.args = append(valuesOf(t.args[:0], apartColumns, j), string(j.ID))
-		if _, err := t.do(t.w.st.apart, t.args...); err != nil {
+	if !alike(rareColumns, was, j) {
+		t.args = append(valuesOf(t.args[:0], rareColumns, j), string(j.ID))
+		if _, err := t.do(t.w.st.updateRare, t.args...); err != nil {
 			return t.fail("update job", err)
 		}
 	}

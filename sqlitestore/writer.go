@@ -311,14 +311,14 @@ func protect(tx *tx, fn func(job.Tx) error) (err error) {
 
 // statements are prepared once, on the writer's connection.
 type statements struct {
-	begin, commit, rollback, savepoint, release, rollbackTo  *stmt
-	insert, insertPlain, insertFirst, insertFirstPlain       *stmt
-	insertTogether, removeSeq                                *stmt
-	update, updateClaim, updateKeyed, rewrite, apart, remove *stmt
-	byID, available, due, nextDue, waiting                   *stmt
-	heldKey, pastKey, dedupKey, customID                     *stmt
-	putQueue, putMark, putEvents                             *stmt
-	cronByName, stepCron                                     *stmt
+	begin, commit, rollback, savepoint, release, rollbackTo       *stmt
+	insert, insertPlain, insertFirst, insertFirstPlain            *stmt
+	insertTogether, removeSeq                                     *stmt
+	update, updateClaim, updateKeyed, rewrite, updateRare, remove *stmt
+	byID, available, due, nextDue, waiting                        *stmt
+	heldKey, pastKey, dedupKey, customID                          *stmt
+	putQueue, putMark, putEvents                                  *stmt
+	cronByName, stepCron                                          *stmt
 }
 
 func (w *writer) prepare() error {
@@ -330,7 +330,7 @@ func (w *writer) prepare() error {
 		{&w.st.savepoint, "SAVEPOINT one"}, {&w.st.release, "RELEASE one"}, {&w.st.rollbackTo, "ROLLBACK TO one"},
 		{&w.st.insert, insertJob}, {&w.st.insertPlain, insertPlain}, {&w.st.insertFirst, insertFirst}, {&w.st.insertFirstPlain, insertFirstPlain},
 		{&w.st.insertTogether, insertTogether}, {&w.st.removeSeq, deleteSeq},
-		{&w.st.update, updateJob}, {&w.st.updateClaim, updateClaim}, {&w.st.updateKeyed, updateKeyed}, {&w.st.rewrite, rewriteJob}, {&w.st.apart, updateRare},
+		{&w.st.update, updateJob}, {&w.st.updateClaim, updateClaim}, {&w.st.updateKeyed, updateKeyed}, {&w.st.rewrite, rewriteJob}, {&w.st.updateRare, updateRare},
 		{&w.st.remove, deleteJob}, {&w.st.byID, readJob},
 		{&w.st.heldKey, heldKey}, {&w.st.pastKey, pastKey}, {&w.st.dedupKey, dedupKey}, {&w.st.customID, customID},
 		{&w.st.available, availableIDs}, {&w.st.due, dueIDs}, {&w.st.nextDue, nextDue}, {&w.st.waiting, waitingIDs},
@@ -385,7 +385,7 @@ func (w *writer) load() error {
 func (w *writer) closeStatements() {
 	st := w.st
 	for _, s := range []*stmt{st.begin, st.commit, st.rollback, st.savepoint, st.release, st.rollbackTo, st.insert, st.insertPlain, st.insertFirst, st.insertFirstPlain,
-		st.insertTogether, st.removeSeq, st.update, st.updateClaim, st.updateKeyed, st.rewrite, st.apart, st.remove, st.heldKey, st.pastKey, st.dedupKey, st.customID, st.byID, st.available, st.due, st.nextDue, st.waiting, st.putQueue, st.putMark, st.putEvents,
+		st.insertTogether, st.removeSeq, st.update, st.updateClaim, st.updateKeyed, st.rewrite, st.updateRare, st.remove, st.heldKey, st.pastKey, st.dedupKey, st.customID, st.byID, st.available, st.due, st.nextDue, st.waiting, st.putQueue, st.putMark, st.putEvents,
 		st.cronByName, st.stepCron} {
 		if s != nil {
 			_ = s.s.Close() // the connection closes next

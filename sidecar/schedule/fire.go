@@ -175,8 +175,10 @@ func (s *Schedules) settle(ctx context.Context, firings []firing, now time.Time)
 // error that is one, or none where no transaction has begun.
 func (s *Schedules) storeFirst(ctx context.Context, firings []firing, now time.Time) (n int, err error) {
 	n, err = s.storeSome(ctx, firings, now)
+	// Mostly the last one failed and those before it are fine. But jobs are stored
+	// together, so that any of them may have: then half as many are tried each time.
 	for some := n - 1; err != nil && n > 1; some = n / 2 {
-		n, err = s.storeSome(ctx, firings[:some], now) // the last is to blame, or one whose job was stored with its
+		n, err = s.storeSome(ctx, firings[:some], now)
 	}
 	return n, err
 }

@@ -25,13 +25,15 @@ type timetable struct {
 	line   line
 }
 
-// entry is a schedule that fires. It is never changed but for the last three
-// members, which belong to the timetable; a schedule that changes gets a new one.
+// entry is a schedule that fires. A schedule that is changed gets a new one; what
+// changes in it belongs to the timetable while it is in line, and to Fire while it
+// is not.
 type entry struct {
 	spec   cronsched.Spec
 	env    job.Checked
 	anchor time.Time
 
+	// These change.
 	cron  *job.Cron // as it is stored
 	wake  time.Time // when there is something to decide
 	place int       // in line, -1 outside of it
