@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"time"
+	"unicode/utf8"
 
 	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
@@ -185,7 +186,7 @@ func texts[S ~string]() kind[S] {
 		value: func(v S) any { return string(v) },
 		from: func(v any) (S, bool) {
 			s, ok := v.(string)
-			return S(s), ok
+			return S(s), ok && utf8.ValidString(s)
 		},
 	}
 }
@@ -288,9 +289,11 @@ var raws = kind[json.RawMessage]{
 	value: func(v json.RawMessage) any { return string(v) },
 	from: func(v any) (json.RawMessage, bool) {
 		s, ok := v.(string)
-		if s == "" {
+		if !ok || s == "" {
 			return nil, ok
 		}
-		return json.RawMessage(s), ok
+		raw := json.RawMessage(s)
+		_, ok = rawjson.Valid(raw)
+		return raw, ok
 	},
 }
