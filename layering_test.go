@@ -42,7 +42,7 @@ var mayImport = map[string][]string{
 	"internal/logsink":     {},
 	"internal/testdb":      {},
 	"internal/dsntest":     {},
-	"internal/netguard":    {"job"},
+	"internal/netguard":    {"job", "internal/rawjson"},
 	"internal/self":        {},
 	"internal/memory":      {},
 	"internal/readfile":    {},

@@ -79,7 +79,11 @@ func (d *decoder) Visit(n ast.Node) ast.Visitor {
 	case *ast.MappingNode:
 		mergeFirst(n)
 	case *ast.MappingValueNode:
-		n.Value = asWritten(n.Value)
+		n.Key, n.Value = nameOf(n.Key), asWritten(n.Value)
+	case *ast.MappingKeyNode:
+		if name, ok := n.Value.(ast.MapKeyNode); ok {
+			n.Value = nameOf(name)
+		}
 	case *ast.SequenceNode:
 		for i, v := range n.Values {
 			n.Values[i] = asWritten(v)
@@ -109,6 +113,21 @@ func asWritten(n ast.Node) ast.Node {
 	case *ast.IntegerNode, *ast.FloatNode, *ast.StringNode:
 		if t := n.GetToken(); !isQuoted(t) && jsonNumber.MatchString(t.Value) {
 			return &ast.IntegerNode{BaseNode: &ast.BaseNode{}, Token: t, Value: json.Number(t.Value)}
+		}
+	}
+	return n
+}
+
+// nameOf is the name of a member as it is written, where the library would take it
+// for a number or a boolean and respell it: 1.10 and 1.1 are two names. One that
+// looks octal is left, and refused.
+func nameOf(n ast.MapKeyNode) ast.MapKeyNode {
+	switch n.(type) {
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+		if t := n.GetToken(); !octalOrNot.MatchString(t.Value) {
+			quoted := *t
+			quoted.Type = token.SingleQuoteType
+			return &ast.StringNode{BaseNode: &ast.BaseNode{}, Token: &quoted, Value: t.Value}
 		}
 	}
 	return n

@@ -10,8 +10,8 @@ import (
 // ParseJob reads a job object as [Job.AppendJSON] writes it: what a server
 // answers becomes a Job again, and writing that Job gives the same bytes. JSON
 // that the job carries is not decoded. Members that are no part of a job go to
-// Extra, and so do scheduled_at and expires_at when they are not written in
-// [TimeFormat]. What is never sent (Seq, DueAt, Releases, Lost, Hold, the
+// Extra, and so do scheduled_at and expires_at when [FormatTime] writes them
+// in another way. What is never sent (Seq, DueAt, Releases, Lost, Hold, the
 // length of the lease) stays zero.
 //
 // An error is Malformed or Invalid and names the member. raw must not be

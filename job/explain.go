@@ -12,7 +12,7 @@ type Explanation struct {
 	Canonical   json.RawMessage // what the fingerprint is the hash of (§4.1)
 	Fingerprint string
 	Existing    *Job      // the job that a PUSH would meet now, of several the newest; nil: none, it would be stored
-	Frees       time.Time // when Met stops counting by the policy's period; zero: when it leaves the policy's states
+	Frees       time.Time // when Existing stops counting by the policy's period; zero: when it leaves the policy's states
 	Answer      string    // what a PUSH would come to by the unique policy alone, before middleware: created, rejected, ignored, replaced or rewritten
 }
 
@@ -55,7 +55,7 @@ type HeldKey struct {
 	Until time.Time // the end of the job's own period; zero: it has none
 }
 
-// Keys is one page of the keys that are held.
+// HeldKeys is one page of the keys that are held.
 type HeldKeys struct {
 	Keys    []HeldKey
 	Total   int64

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"time"
+	"unicode/utf8"
 
 	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
@@ -232,8 +233,8 @@ func dedupKeyValue(j *Job) any {
 }
 
 func setDedupKey(_ *Job, v any) bool {
-	_, ok := v.(string)
-	return ok
+	s, ok := v.(string)
+	return ok && utf8.ValidString(s)
 }
 
 // endless stands for a deduplication key that only the end of its job frees.
@@ -260,8 +261,8 @@ func windowValue(j *Job) any {
 func setWindow(j *Job, v any) bool {
 	until, ok := v.(int64)
 	j.DedupFreed = ok && until == 0
-	if until != 0 && until != endless {
+	if ok && until != 0 && until != endless {
 		j.DedupUntil = time.UnixMilli(until).UTC()
 	}
-	return true
+	return ok
 }

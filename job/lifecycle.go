@@ -51,11 +51,8 @@ func (j *Job) push(now time.Time) error {
 // wholeMillis rounds what the envelope asks for up to the milliseconds that are
 // stored, so that nothing happens early, and memory and disk agree.
 func (e *Envelope) wholeMillis() {
-	for _, t := range [...]*time.Time{&e.ScheduledAt, &e.ExpiresAt} {
-		*t = ceilInstant(*t)
-	}
-	for _, d := range [...]*time.Duration{&e.Delay, &e.TTL, &e.Timeout, &e.Visibility} {
-		*d = ceilMillis(*d)
+	for _, round := range rounds {
+		round(e)
 	}
 }
 

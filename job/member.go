@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"time"
+	"unicode/utf8"
 
 	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
@@ -47,15 +48,18 @@ type member struct {
 	value func(*Job) any       // as it is stored: nil, int64, string or []byte
 	set   func(*Job, any) bool // what was stored and is not nil; false for what never was
 	json  func(*Envelope) *json.RawMessage
-	size  func(*Job) int // of JSON, in bytes
+	size  func(*Job) int        // of JSON, in bytes
+	round func(*Envelope)       // up to what is stored; nil: it is as it is
+	bound func(*Envelope) error // refuses what is out of bounds; nil: it has none
 }
 
 // kind is what members of one type have in common.
 type kind[T any] struct {
 	blank func(T) bool
 	equal func(a, b T) bool
-	alike func(a, b T) bool // nil: equal
-	ceil  func(T) T         // what is sent must not come early; nil: as it is
+	alike func(a, b T) bool            // nil: equal
+	ceil  func(T) T                    // what is sent or stored must not come early; nil: as it is
+	bound func(name string, v T) error // nil: there is none
 	show  func(w rawjson.Writer, name string, v T) rawjson.Writer
 	take  func(name string, v json.RawMessage) (T, error)
 	value func(T) any
@@ -95,6 +99,12 @@ func asked[T any](m member, k kind[T], at func(*Envelope) *T) member {
 			}
 			return k.show(w, m.name, v)
 		}
+	}
+	if k.ceil != nil {
+		m.round = func(e *Envelope) { *at(e) = k.ceil(*at(e)) }
+	}
+	if k.bound != nil {
+		m.bound = func(e *Envelope) error { return k.bound(m.name, *at(e)) }
 	}
 	if m.alike == nil {
 		alike := k.alike
@@ -185,7 +195,7 @@ func texts[S ~string]() kind[S] {
 		value: func(v S) any { return string(v) },
 		from: func(v any) (S, bool) {
 			s, ok := v.(string)
-			return S(s), ok
+			return S(s), ok && utf8.ValidString(s)
 		},
 	}
 }
@@ -240,6 +250,7 @@ var instants = kind[time.Time]{
 	blank: time.Time.IsZero,
 	equal: time.Time.Equal,
 	ceil:  ceilInstant,
+	bound: boundInstant,
 	show: func(w rawjson.Writer, name string, v time.Time) rawjson.Writer {
 		w.Time(name, v)
 		return w
@@ -263,6 +274,7 @@ var lengths = kind[time.Duration]{
 	blank: func(v time.Duration) bool { return v == 0 },
 	equal: same[time.Duration],
 	ceil:  ceilMillis,
+	bound: boundLength,
 	show: func(w rawjson.Writer, name string, v time.Duration) rawjson.Writer {
 		w.Int(name, v.Milliseconds())
 		return w
@@ -288,9 +300,11 @@ var raws = kind[json.RawMessage]{
 	value: func(v json.RawMessage) any { return string(v) },
 	from: func(v any) (json.RawMessage, bool) {
 		s, ok := v.(string)
-		if s == "" {
+		if !ok || s == "" {
 			return nil, ok
 		}
-		return json.RawMessage(s), ok
+		raw := json.RawMessage(s)
+		_, ok = rawjson.Valid(raw)
+		return raw, ok
 	},
 }

@@ -22,6 +22,8 @@ var (
 	options   []func(rawjson.Writer, *Envelope) rawjson.Writer // what is sent but the id, the type and the args
 	rows      []member                                         // all, for what is not in a hurry
 	sizes     []func(*Job) int
+	rounds    []func(*Envelope)       // up to whole milliseconds
+	bounds    []func(*Envelope) error // of lengths and instants
 
 	optionNames []string // the names that options may have
 )
@@ -136,6 +138,12 @@ func indexJourneys() {
 		}
 		if m.send != nil && !m.top {
 			options = append(options, m.send)
+		}
+		if m.round != nil {
+			rounds = append(rounds, m.round)
+		}
+		if m.bound != nil {
+			bounds = append(bounds, m.bound)
 		}
 		if m.size != nil {
 			sizes = append(sizes, rows[i].size)

@@ -20,21 +20,24 @@ func (e *Envelope) checkBounds() error {
 	if e.Priority < -100 || e.Priority > 100 {
 		return invalid(Invalid, "priority", "must be an integer from -100 to 100, got %d", e.Priority)
 	}
-	for _, l := range [...]struct {
-		name string
-		d    time.Duration
-	}{{"timeout", e.Timeout}, {"visibility_timeout", e.Visibility}, {"delay", e.Delay}, {"ttl", e.TTL}} {
-		if l.d < 0 || l.d > MaxDuration {
-			return invalid(Invalid, l.name, "must be from 0 to 100 years, got %s", l.d)
+	for _, check := range bounds {
+		if err := check(e); err != nil {
+			return err
 		}
 	}
-	for _, t := range [...]struct {
-		name string
-		at   time.Time
-	}{{"scheduled_at", e.ScheduledAt}, {"expires_at", e.ExpiresAt}} {
-		if y := t.at.UTC().Year(); y < 1 || y > 9999 {
-			return invalid(Invalid, t.name, "must lie in the years 1 to 9999, got the year %d", y)
-		}
+	return nil
+}
+
+func boundLength(name string, d time.Duration) error {
+	if d < 0 || d > MaxDuration {
+		return invalid(Invalid, strings.TrimSuffix(name, "_ms"), "must be from 0 to 100 years, got %s", d)
+	}
+	return nil
+}
+
+func boundInstant(name string, at time.Time) error {
+	if y := at.UTC().Year(); y < 1 || y > 9999 {
+		return invalid(Invalid, name, "must lie in the years 1 to 9999, got the year %d", y)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 
 // Dialect is the outbox in the SQL of one database. The adapters make them: see
 // adapters/sqlite, adapters/postgres and adapters/mysql. What it consists of is no
-// promise. The zero Dialect is of no database.
+// promise. The zero Dialect is of no database, and Invalid wherever one is used.
 type Dialect struct {
 	sql  outboxsql.Statements
 	file string // what the program calls the file, which may be a link; empty is what sql.Path returns
@@ -34,6 +34,14 @@ func (d Dialect) Table() string { return d.sql.Table }
 // are missing. Every statement ends in a semicolon and a line feed.
 func (d Dialect) Schema() string { return d.sql.Create }
 
+// known refuses the zero Dialect, which has no SQL.
+func (d Dialect) known() error {
+	if d.sql.Table == "" {
+		return job.Errorf(job.Invalid, "the zero Dialect is of no database; use that of adapters/sqlite, adapters/postgres or adapters/mysql")
+	}
+	return nil
+}
+
 // In is the dialect for a database in a file, by the path with which the program
 // opens it: that may be a link, which leads to another file one day.
 func (d Dialect) In(path string) Dialect {
@@ -50,6 +58,9 @@ var columns = []string{"id", "job_id", "job_type", "job_args", "job_options", "s
 // are Unavailable, or Unsupported when there is a table of that name that is no
 // outbox.
 func Init(ctx context.Context, db *sql.DB, d Dialect) error {
+	if err := d.known(); err != nil {
+		return err
+	}
 	if err := create(ctx, db, d); err != nil {
 		return job.Errorf(job.Unavailable, "make the outbox table %s: %w", d.sql.Table, err)
 	}
@@ -81,6 +92,9 @@ func create(ctx context.Context, db *sql.DB, d Dialect) error {
 // missing. Unavailable: the database does not answer. What only [Ticks] needs is
 // not asked for: see [CheckTicks].
 func Check(ctx context.Context, db *sql.DB, d Dialect) error {
+	if err := d.known(); err != nil {
+		return err
+	}
 	has, err := columnsOf(ctx, db, d)
 	if err != nil {
 		return job.Errorf(job.Unavailable, "look at the outbox table %s: %w", d.sql.Table, err)

@@ -35,6 +35,9 @@ func New(d Dialect) *Outbox { return &Outbox{d} }
 // Delay and TTL count from the moment at which the relay hands the job over.
 // Times and durations are kept in whole milliseconds.
 func (o *Outbox) Add(ctx context.Context, tx Execer, es ...job.Envelope) ([]job.ID, error) {
+	if err := o.d.known(); err != nil {
+		return nil, err
+	}
 	rows := make([]row, len(es))
 	ids := make([]job.ID, len(es))
 	for i, e := range es {

@@ -224,6 +224,9 @@ func (r *Relay) Poke() {
 //
 // It must not be called twice at the same time.
 func (r *Relay) Run(ctx context.Context) error {
+	if err := r.d.known(); err != nil {
+		return err
+	}
 	if err := r.start(ctx); err != nil {
 		return err
 	}

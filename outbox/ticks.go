@@ -25,7 +25,7 @@ type Ticks struct {
 	next time.Time // nothing is trimmed before; guarded by mu
 
 	fileMu sync.Mutex
-	file   openFile // where the file of the connections is; guarded by sitting
+	file   openFile // where the file of the connections is; guarded by fileMu
 }
 
 // NewTicks returns the ticks of the outbox in db. It touches nothing. The

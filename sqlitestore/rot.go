@@ -9,11 +9,9 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -310,24 +308,8 @@ func (t *tx) total(s job.State) (n int64) {
 	return n
 }
 
-// whole reports whether the texts of a job can be what was written: names in
-// UTF-8, and JSON where there must be JSON.
+// whole reports whether a job has what every job has; what else a column may hold
+// its Set knows.
 func whole(j *job.Job) bool {
-	if j.ID == "" || j.Type == "" || j.Queue == "" || j.Args == nil || !slices.Contains(job.States, j.State) {
-		return false
-	}
-	for _, s := range [...]string{string(j.ID), j.Type, j.Queue, j.CustomID, j.Lease.Worker} {
-		if !utf8.ValidString(s) {
-			return false
-		}
-	}
-	for _, b := range [...][]byte{j.Args, j.Meta, j.Retry, j.Unique, j.Deduplication, j.Extra, j.Result, j.Error, j.Errors} {
-		if b == nil {
-			continue
-		}
-		if _, ok := rawjson.Valid(b); !ok {
-			return false
-		}
-	}
-	return true
+	return j.ID != "" && j.Type != "" && j.Queue != "" && j.Args != nil && slices.Contains(job.States, j.State)
 }

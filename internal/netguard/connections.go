@@ -8,6 +8,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
 // LeastConnections is how many connections there may always be, also where hardly
@@ -21,11 +25,19 @@ const (
 	refusalTime  = 200 * time.Millisecond // for a caller to take one
 )
 
-// refusal is the answer on a connection that is one too many.
+// refusal is the answer on a connection that is one too many (contract §1.3).
 func refusal(setting string) []byte {
-	body := fmt.Sprintf(`{"error":{"code":"backend_error","message":"the server has reached its limit of connections, and none of them is idle; close some, or raise %s","retryable":true,`+
-		`"hint":"Try again after the time in Retry-After.","docs_url":"https://openjobspec.org/spec/v1/ojs-core","doc_url":"https://openjobspec.org/spec/v1/ojs-core"}}`+"\r\n", setting)
-	return fmt.Appendf(nil, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/openjobspec+json\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	const docs = "https://openjobspec.org/spec/v1/ojs-core"
+	unique, _ := uuid.NewV7() // the system's randomness never fails
+	id := "req_" + unique.String()
+	w := rawjson.Object(nil)
+	w.Object("error").Str("code", "backend_error")
+	w.Str("message", "the server has reached its limit of connections, and none of them is idle; close some, or raise "+setting)
+	w.Bool("retryable", true)
+	w.Str("hint", "Try again after the time in Retry-After.").Str("docs_url", docs).Str("doc_url", docs)
+	w.Str("request_id", id).End()
+	body := append(w.Close(), "\r\n"...)
+	return fmt.Appendf(nil, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/openjobspec+json\r\nRetry-After: 1\r\nX-Request-Id: %s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", id, len(body), body)
 }
 
 // connections bounds how many there are at once, in all and of one process where

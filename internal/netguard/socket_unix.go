@@ -14,10 +14,9 @@ import (
 )
 
 // ListenSocket makes a unix socket that only this user may use. Its mode is
-// set between bind and listen: before listen nobody can connect, so there is no
-// moment in which the umask decides who may, and no umask is changed under
-// other goroutines. A path
-// that is taken is a [TakenError].
+// set between bind and listen: before listen nobody can connect, so the umask never
+// decides who may, and need not be changed under other goroutines. A path that is
+// taken is a [TakenError].
 func ListenSocket(ctx context.Context, path string) (net.Listener, error) {
 	if err := removeStale(ctx, path); err != nil {
 		return nil, err

@@ -1,0 +1,56 @@
+package job
+
+import (
+	"reflect"
+	"testing"
+	"time"
+)
+
+// TestColumnsRefuseWhatTheyNeverHeld: a column whose bytes cannot be what was
+// written is told by its Set, whichever it is.
+func TestColumnsRefuseWhatTheyNeverHeld(t *testing.T) {
+	t.Parallel()
+	for i := range rows {
+		m := &rows[i]
+		if m.column == "" {
+			continue
+		}
+		damaged := map[string]any{"a fraction": 1.5, "a text that is no UTF-8": "\xff"}
+		if m.size != nil {
+			damaged["a text that is no JSON"] = "{"
+		}
+		for what, v := range damaged {
+			if m.set(&Job{}, v) {
+				t.Errorf("%s takes %s", m.column, what)
+			}
+		}
+	}
+}
+
+// TestTimesOfAnEnvelopeAreRoundedAndBounded: each length and each instant, also one
+// that is new.
+func TestTimesOfAnEnvelopeAreRoundedAndBounded(t *testing.T) {
+	t.Parallel()
+	for i := range reflect.TypeFor[Envelope]().NumField() {
+		var odd, far, want any
+		switch reflect.TypeFor[Envelope]().Field(i).Type {
+		case reflect.TypeFor[time.Duration]():
+			odd, want, far = time.Duration(1), time.Millisecond, MaxDuration+1
+		case reflect.TypeFor[time.Time]():
+			odd, want, far = time.Unix(1, 1).UTC(), time.Unix(1, 1e6).UTC(), time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
+		default:
+			continue
+		}
+		var e Envelope
+		f := reflect.ValueOf(&e).Elem().Field(i)
+		name := reflect.TypeFor[Envelope]().Field(i).Name
+		f.Set(reflect.ValueOf(odd))
+		if e.wholeMillis(); !reflect.DeepEqual(f.Interface(), want) {
+			t.Errorf("%s: %v is rounded to %v, want %v", name, odd, f, want)
+		}
+		f.Set(reflect.ValueOf(far))
+		if err := e.checkBounds(); KindOf(err) != Invalid {
+			t.Errorf("%s: %v is taken: %v", name, far, err)
+		}
+	}
+}
