@@ -34,6 +34,7 @@ var checksOf = map[string]struct {
 	"job/storetest/storetest.go":  {1, "a judge's own jobs"},
 	"job/storetest/keys_audit.go": {1, "an audit reads what is stored once more"},
 	"job/servicetest/keeping.go":  {1, "a judge's own jobs"},
+	"job/servicetest/pushing.go":  {1, "a judge's own jobs"},
 }
 
 // TestAnEnvelopeIsCheckedOnce: only what makes a job.Checked checks, and that

@@ -22,7 +22,7 @@ func TestTheCustomIDAtEitherLevel(t *testing.T) {
 			t.Errorf("%s: it comes back as %q, %v", members, again.CustomID, err)
 		}
 	}
-	for _, bad := range []string{`""`, `7`, `"` + strings.Repeat("x", MaxCustomID+1) + `"`} {
+	for _, bad := range []string{`""`, `7`, `"` + strings.Repeat("x", maxCustomID+1) + `"`} {
 		for _, members := range []string{`"job_id":` + bad, `"jobId":` + bad} {
 			if _, err := parseEnvelope([]byte(`{"type":"a.b","args":[],` + members + `}`)); KindOf(err) != Invalid || err == nil || !strings.Contains(err.Error(), "job") {
 				t.Errorf("%s: got %v", members, err)

@@ -8,12 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// MaxCustomID is how long a CustomID may be, in characters (contract §2.6).
-const MaxCustomID = 255
+// maxCustomID is how long a CustomID may be, in characters (contract §2.6).
+const maxCustomID = 255
 
 func checkCustomID(s, field string) error {
-	if s == "" || utf8.RuneCountInString(s) > MaxCustomID || !utf8.ValidString(s) {
-		return invalid(Invalid, field, "must be 1 to %d characters, got %.60q", MaxCustomID, s)
+	if s == "" || utf8.RuneCountInString(s) > maxCustomID || !utf8.ValidString(s) {
+		return invalid(Invalid, field, "must be 1 to %d characters, got %.60q", maxCustomID, s)
 	}
 	return nil
 }
