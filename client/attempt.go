@@ -34,7 +34,7 @@ func (a *attempt) attrs(more ...any) []any {
 	return append([]any{"job_id", a.job.ID, "type", a.job.Type, "queue", a.job.Queue, "attempt", a.job.Attempt}, more...)
 }
 
-// outcome is what a handler left.
+// outcome is what a handler returned.
 type outcome struct {
 	result json.RawMessage
 	err    error
@@ -62,8 +62,8 @@ func (r *run) attempt(ctx context.Context, a *attempt) {
 	out = r.call(ctx, a.job)
 }
 
-// call runs the handler with the job's timeout, counted from now: the server's
-// clock may be another.
+// call runs the handler with the job's timeout, counted from now, as the server's
+// clock may differ.
 func (r *run) call(ctx context.Context, j *job.Job) outcome {
 	h := r.handlers[j.Type]
 	if h == nil {
@@ -135,8 +135,8 @@ func (r *run) ack(a *attempt, result json.RawMessage, took time.Duration) {
 	}
 }
 
-// fail reports a failure and returns the job as it is now, nil if the server
-// did not take the word.
+// fail reports a failure and returns the job as it is now, or nil if the server did
+// not accept the report.
 func (r *run) fail(a *attempt, f job.Failure) *job.Job {
 	j, err := r.report(a, func(ctx context.Context) (*job.Job, error) { return r.svc.Fail(ctx, a.claim, f) })
 	if err != nil {
@@ -146,9 +146,9 @@ func (r *run) fail(a *attempt, f job.Failure) *job.Job {
 	return j
 }
 
-// report sends an outcome until the server has heard it: as long as the
-// reservation can live after the last heartbeat, and a late ACK after that. The
-// token makes a repetition harmless. Its context is not the handler's.
+// report sends an outcome until the server has it, for as long as the reservation can
+// last after the latest heartbeat and a late ACK can still be accepted. The token
+// makes repeating it harmless. Its context is not the handler's, which may have ended.
 func (r *run) report(a *attempt, send func(context.Context) (*job.Job, error)) (*job.Job, error) {
 	limit := time.Now().Add(r.o.Visibility + lateTime)
 	var backoff pauses
@@ -169,8 +169,7 @@ func (r *run) report(a *attempt, send func(context.Context) (*job.Job, error)) (
 	}
 }
 
-// typed is an error of the worker's own: what happened, and as which type it is
-// recorded.
+// typed is an error of the worker's own, with the type under which it is recorded.
 type typed struct {
 	kind error // what errors.Is finds
 	name string
@@ -187,8 +186,8 @@ var (
 	errUnhandled = errors.New("no handler in this worker")
 	// errOverrun: the handler stopped because its timeout passed.
 	errOverrun = errors.New("the timeout passed")
-	// errResult: the result cannot be stored, and another attempt would hardly
-	// make a better one.
+	// errResult: the result cannot be stored, and another attempt is unlikely to
+	// return a better one.
 	errResult = errors.New("bad result")
 )
 

@@ -10,7 +10,7 @@ import (
 
 // about is what the worker tells of itself.
 func about(o WorkerOptions) job.WorkerInfo {
-	host, _ := os.Hostname() // without a name people see none
+	host, _ := os.Hostname() // only shown to people; it may be empty
 	return job.WorkerInfo{ID: o.ID, Hostname: host, PID: os.Getpid(), Queues: o.Queues, Concurrency: o.Concurrency,
 		Labels: o.Labels, Version: o.Version, StartedAt: time.Now().UTC()}
 }
@@ -37,8 +37,8 @@ func (r *run) beatAll(ctx context.Context) {
 	}
 }
 
-// beat sends one heartbeat for every attempt under way and obeys the answer.
-// An attempt is ended by what was said of it, not by its job's id: the job may
+// beat sends one heartbeat for every attempt under way and does what the answer says.
+// It ends the attempts that it told of, never others with the same job id: the job may
 // have been fetched again in the meantime.
 func (r *run) beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*r.o.Heartbeat)
@@ -71,7 +71,7 @@ func (r *run) beat(ctx context.Context) error {
 		}
 	}
 	select {
-	case <-r.directives: // nobody has read the one before
+	case <-r.directives: // the previous one was never read
 	default:
 	}
 	r.directives <- reply.Directive // there is room: only one goroutine at a time beats

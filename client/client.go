@@ -16,13 +16,12 @@ import (
 )
 
 // Client is a [job.Service] over HTTP. It may be used by many goroutines at
-// once. Every error is a *[job.Error] whose Kind is the one that the server
-// meant; what never reached the server, or got no answer, is Unavailable, and
-// then the request may or may not have been carried out.
+// once. Every error is a *[job.Error] whose Kind is the server's. A request that
+// never reached the server, or got no answer, is Unavailable; it may or may not
+// have been carried out.
 //
-// A Client repeats no request by itself. One that must not be carried out twice
-// can be repeated: an Enqueue when its envelopes have IDs, an Ack and a Fail
-// when their claims have tokens.
+// A Client never repeats a request by itself. It is safe to repeat an Enqueue whose
+// envelopes have IDs, and an Ack or a Fail whose claim has a token.
 type Client struct {
 	http    *http.Client
 	base    string // "http://host:port", no slash at the end
@@ -35,11 +34,11 @@ var _ job.Service = (*Client)(nil)
 // Options change how a Client works. The zero value is right for a server on
 // this machine.
 type Options struct {
-	// Timeout limits one request, beside the caller's context. A Fetch that
-	// waits is given its Wait on top. 0 is 30 s.
+	// Timeout limits one request, in addition to the caller's context. A Fetch that
+	// waits gets its Wait on top. 0 is 30 s.
 	Timeout time.Duration
-	// HTTP sends the requests instead of a client of our own; it is not changed.
-	// With it a unix:// address is refused, as the dialling is not ours.
+	// HTTP sends the requests instead of a client of our own; it is not modified. With
+	// it a unix:// address is refused, because we do not control how it dials.
 	HTTP *http.Client
 }
 
@@ -56,9 +55,8 @@ const (
 )
 
 // New makes a Client of the server at baseURL, which is http://host:port,
-// https://host:port or unix:///path/to.sock. Nothing is sent yet. The error is
-// Invalid when the address cannot be one, and does not repeat it, as it may hold
-// a password.
+// https://host:port or unix:///path/to.sock. Nothing is sent yet. Any other address is
+// Invalid; the error does not repeat it, because it may hold a password.
 func New(baseURL string, opts Options) (*Client, error) {
 	u, err := url.Parse(baseURL)
 	if err != nil {
@@ -83,11 +81,11 @@ func New(baseURL string, opts Options) (*Client, error) {
 	return c, nil
 }
 
-// errAddress is what is said of what is no address of a server.
+// errAddress says what an address must look like.
 var errAddress = errors.New("want http://host:port or unix:///path/to.sock, without a user, a password and parameters")
 
-// transport keeps connections open for reuse. The proxy of the environment is
-// taken for other machines only: ProxyFromEnvironment skips loopback names.
+// transport keeps connections open for reuse. A proxy from the environment is used for
+// other machines only: ProxyFromEnvironment skips loopback names.
 func transport(socket string) *http.Transport {
 	t := &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
@@ -107,7 +105,7 @@ func transport(socket string) *http.Transport {
 	return t
 }
 
-// stay refuses redirects: no server of ours sends one, and what does is not ours.
+// stay does not follow redirects: a job server never sends one.
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // Close closes the connections that are idle. The Client stays usable.
@@ -118,11 +116,35 @@ type call struct {
 	method string
 	path   string // with the query
 	body   []byte
-	wait   time.Duration // how long the server may take beside the usual
+	wait   time.Duration // how long the server may take on top of the timeout
+
+	refused error // why it is not sent
+}
+
+func get(path string) call { return call{method: http.MethodGet, path: path} }
+func post(path string, body []byte) call {
+	return call{method: http.MethodPost, path: path, body: body}
+}
+func remove(path string) call { return call{method: http.MethodDelete, path: path} }
+
+// unless makes the call fail with err, if there is one, and not be sent: its path
+// would lead elsewhere.
+func (r call) unless(err error) call {
+	r.refused = err
+	return r
+}
+
+// ask sends a request and reads what the answer holds.
+func ask[T any](ctx context.Context, c *Client, r call, read func(body []byte) (T, error)) (v T, err error) {
+	body, err := c.do(ctx, r)
+	if err != nil {
+		return v, err
+	}
+	return read(body)
 }
 
 // do sends a request and returns the body of a 2xx answer. Any other answer is
-// the error that it says.
+// returned as the error that it describes.
 func (c *Client) do(ctx context.Context, r call) ([]byte, error) {
 	status, body, err := c.send(ctx, r)
 	if err != nil {
@@ -136,6 +158,9 @@ func (c *Client) do(ctx context.Context, r call) ([]byte, error) {
 
 // send sends a request and reads the whole answer, whatever its status.
 func (c *Client) send(ctx context.Context, r call) (status int, body []byte, err error) {
+	if r.refused != nil {
+		return 0, nil, r.refused
+	}
 	inner, cancel := context.WithTimeout(ctx, c.timeout+max(0, r.wait))
 	defer cancel()
 	var content io.Reader
@@ -162,7 +187,7 @@ func (c *Client) send(ctx context.Context, r call) (status int, body []byte, err
 	if err != nil {
 		return 0, nil, c.unreached(ctx, inner, err)
 	}
-	if resp.Request != nil && resp.Request.Method != r.method { // a client of the caller's has followed a redirect, and asked something else
+	if resp.Request != nil && resp.Request.Method != r.method { // the caller's own HTTP client has followed a redirect, and sent another request
 		return 0, nil, wire.Foreign(http.StatusFound)
 	}
 	return resp.StatusCode, body, nil
@@ -206,9 +231,17 @@ func (c *Client) unreached(ctx, inner context.Context, err error) error {
 	return job.Errorf(job.Unavailable, "connection to %s broke: %w", c.shown, err)
 }
 
-// Raw sends a request and returns the body of its answer as it came: for a tool
-// that shows what the server says. path is below /ojs/v1, with its query; a nil
-// body is none. An answer that is no success is the error that it says.
+// inPath is the NotFound for a name that would make a path lead elsewhere.
+func inPath(kind, name string) error {
+	if name != "" && name != "." && name != ".." {
+		return nil
+	}
+	return job.Errorf(job.NotFound, "there is no %s %q", kind, name).With(map[string]any{"resource_type": kind, "resource_id": name})
+}
+
+// Raw sends a request and returns the body of its answer as it came, for a tool that
+// shows what the server says. path is below /ojs/v1, with its query; a nil body is
+// none. An answer that is no success is returned as the error that it describes.
 func (c *Client) Raw(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	return c.do(ctx, call{method: method, path: path, body: body})
 }

@@ -10,17 +10,16 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// A schedule that comes from a server has neither the runs nor the marks in it
-// by which the server knows which ticks it has decided; see CronHistory for the
-// runs.
+// A schedule that was read from a server holds neither its runs nor the marks by which
+// the server knows which ticks it has decided; CronHistory has the runs.
 
 // PutCron stores a schedule; see [job.CronService].
 func (c *Client) PutCron(ctx context.Context, s job.CronSpec) (stored *job.Cron, created bool, err error) {
-	// The server would say the same; but only what is valid can be encoded.
+	// The server checks this too, but only a valid schedule can be encoded.
 	if _, err := s.Validate(); err != nil {
 		return nil, false, err
 	}
-	status, body, err := c.send(ctx, call{method: http.MethodPost, path: "/cron", body: wire.CronBody(s)})
+	status, body, err := c.send(ctx, post("/cron", wire.CronBody(s)))
 	if err != nil {
 		return nil, false, err
 	}
@@ -41,40 +40,33 @@ func (c *Client) ChangeCron(ctx context.Context, name string, p job.CronPatch) (
 			return nil, err
 		}
 	}
-	return c.cron(ctx, http.MethodPatch, name, wire.CronPatchBody(p))
+	r := call{method: http.MethodPatch, path: cronPath(name), body: wire.CronPatchBody(p)}
+	return ask(ctx, c, r.unless(noCron(name)), wire.ReadCron)
 }
 
 // Cron reads a schedule; see [job.CronService].
 func (c *Client) Cron(ctx context.Context, name string) (*job.Cron, error) {
-	return c.cron(ctx, http.MethodGet, name, nil)
+	return ask(ctx, c, get(cronPath(name)).unless(noCron(name)), wire.ReadCron)
 }
 
 // DeleteCron removes a schedule; see [job.CronService].
 func (c *Client) DeleteCron(ctx context.Context, name string) (*job.Cron, error) {
-	return c.cron(ctx, http.MethodDelete, name, nil)
+	return ask(ctx, c, remove(cronPath(name)).unless(noCron(name)), wire.ReadCron)
 }
 
-// cron asks something of one schedule and reads it from the answer.
-func (c *Client) cron(ctx context.Context, method, name string, request []byte) (*job.Cron, error) {
-	body, err := c.ofCron(ctx, name, call{method: method, body: request})
-	if err != nil {
-		return nil, err
-	}
-	return wire.ReadCron(body)
-}
+// cronPath is the path of a schedule. Its name has no characters that need an escape.
+func cronPath(name string) string { return "/cron/" + name }
 
-// ofCron sends a request whose path is below that of a schedule. What cannot name
-// one is NotFound, as its path may lead elsewhere.
-func (c *Client) ofCron(ctx context.Context, name string, r call) ([]byte, error) {
-	if !job.ValidCronName(name) {
-		return nil, job.NoCron(name)
+// noCron is the NotFound for what cannot be the name of a schedule.
+func noCron(name string) error {
+	if job.ValidCronName(name) {
+		return nil
 	}
-	r.path = "/cron/" + name + r.path // of characters that need no escape
-	return c.do(ctx, r)
+	return job.NoCron(name)
 }
 
 // Crons lists schedules; see [job.CronService]. More than 200 are read in several
-// requests, so they are no snapshot of one instant.
+// requests, so they are not a snapshot.
 func (c *Client) Crons(ctx context.Context, f job.CronFilter) (job.CronPage, error) {
 	want := f.Limit
 	var all job.CronPage
@@ -83,11 +75,7 @@ func (c *Client) Crons(ctx context.Context, f job.CronFilter) (job.CronPage, err
 		if want > 0 {
 			f.Limit = min(want-len(all.Crons), wire.PageMax)
 		}
-		body, err := c.do(ctx, call{method: http.MethodGet, path: "/cron?" + wire.CronsQuery(f).Encode()})
-		if err != nil {
-			return job.CronPage{}, err
-		}
-		page, err := wire.ReadCrons(body)
+		page, err := ask(ctx, c, get("/cron?"+wire.CronsQuery(f).Encode()), wire.ReadCrons)
 		if err != nil {
 			return job.CronPage{}, err
 		}
@@ -108,11 +96,7 @@ func (c *Client) Crons(ctx context.Context, f job.CronFilter) (job.CronPage, err
 
 // TriggerCron makes a job of a schedule now; see [job.CronService].
 func (c *Client) TriggerCron(ctx context.Context, name string) (*job.Job, error) {
-	body, err := c.ofCron(ctx, name, call{method: http.MethodPost, path: "/trigger"})
-	if err != nil {
-		return nil, err
-	}
-	return wire.ReadJob(body)
+	return ask(ctx, c, post(cronPath(name)+"/trigger", nil).unless(noCron(name)), wire.ReadJob)
 }
 
 // CronHistory tells of the newest runs; see [job.CronService].
@@ -121,9 +105,5 @@ func (c *Client) CronHistory(ctx context.Context, name string, n int) ([]job.Cro
 	if n > 0 {
 		q.Set("limit", strconv.Itoa(n))
 	}
-	body, err := c.ofCron(ctx, name, call{method: http.MethodGet, path: "/history?" + q.Encode()})
-	if err != nil {
-		return nil, err
-	}
-	return wire.ReadCronHistory(body)
+	return ask(ctx, c, get(cronPath(name)+"/history?"+q.Encode()).unless(noCron(name)), wire.ReadCronHistory)
 }

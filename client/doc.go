@@ -6,5 +6,5 @@
 // sidecar in this process — and runs a handler for each.
 //
 // A job runs at least once. When a worker dies, or is not heard of in time, its
-// jobs run again elsewhere, so a handler must bear to be run twice.
+// jobs run again elsewhere, so a handler must tolerate being run twice.
 package client

@@ -27,7 +27,7 @@ func NonRetryable(err error) error { return steer(err, steering{final: true}) }
 // The policy still limits the number of attempts and the longest delay.
 func RetryAfter(err error, d time.Duration) error { return steer(err, steering{after: &d}) }
 
-// steering is an error with the handler's word on what follows from it.
+// steering is an error that also says what is to become of the job.
 type steering struct {
 	err   error
 	code  string
@@ -60,7 +60,7 @@ const (
 	codeTimeout  = "timeout"
 )
 
-// Limits of what a failure may tell.
+// Limits of what a failure may hold.
 const (
 	maxFrames  = 50
 	maxBacklog = 10_000                // characters of a backtrace
@@ -140,7 +140,8 @@ func newPanic(value any) *panicked {
 	}
 }
 
-// message is what an error says. One that a job could not keep is cut, and says so.
+// message is the text of an error. If it is longer than a job can keep it is cut, and
+// says so at its end.
 func message(err error) string {
 	s := err.Error()
 	if len(s) <= maxMessage {
@@ -149,7 +150,7 @@ func message(err error) string {
 	return fmt.Sprintf("%s … (cut by the worker: the message has %d bytes)", cut(s, maxMessage), len(s))
 }
 
-// cut is s without what is longer than n bytes, and valid UTF-8.
+// cut is at most n bytes of the start of s, as valid UTF-8.
 func cut(s string, n int) string {
 	return strings.ToValidUTF8(s[:min(len(s), n)], "")
 }

@@ -88,8 +88,8 @@ func (r *run) begin(j *job.Job) {
 	go r.attempt(ctx, a)
 }
 
-// giveBack returns jobs untouched. It tries once, and not for long: they come
-// back by themselves when their reservations end.
+// giveBack returns jobs untouched. It tries once, and not for long: their reservations
+// end by themselves.
 func (r *run) giveBack(jobs []*job.Job) {
 	if len(jobs) == 0 {
 		return

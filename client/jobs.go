@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"net/http"
 	"net/url"
 	"strconv"
 
@@ -21,7 +20,7 @@ import (
 func (c *Client) Enqueue(ctx context.Context, es ...job.Envelope) ([]job.Receipt, error) {
 	cs := make([]job.Checked, len(es))
 	for i, e := range es {
-		// The server would say the same; but only what is valid can be encoded.
+		// The server checks this too, but only a valid envelope can be encoded.
 		var err error
 		if cs[i], err = e.Check(); err != nil {
 			return nil, atIndex(err, i, len(es))
@@ -45,8 +44,8 @@ func (c *Client) EnqueueChecked(ctx context.Context, cs ...job.Checked) ([]job.R
 	return b.receipts, nil
 }
 
-// again is the receipt for an envelope that comes a second time: it meets the
-// job that the first has stored, or what the first has met.
+// again is the receipt for an envelope that comes a second time in one call: it meets
+// the job that the first one stored or met.
 func again(first job.Receipt) job.Receipt {
 	if first.Existing {
 		return first
@@ -87,24 +86,17 @@ func (b *batch) send(ctx context.Context) error {
 }
 
 // push sends the open envelopes, alone or as a batch.
-func (b *batch) push(ctx context.Context) error {
+func (b *batch) push(ctx context.Context) (err error) {
 	if len(b.open) == 1 {
 		i := b.open[0]
-		body, err := b.c.do(ctx, call{method: http.MethodPost, path: "/jobs", body: wire.PushBody(&b.cs[i])})
-		if err == nil {
-			b.receipts[i], err = wire.ReadReceipt(body)
-		}
+		b.receipts[i], err = ask(ctx, b.c, post("/jobs", wire.PushBody(&b.cs[i])), wire.ReadReceipt)
 		return err
 	}
 	cs := make([]job.Checked, len(b.open))
 	for n, i := range b.open {
 		cs[n] = b.cs[i]
 	}
-	body, err := b.c.do(ctx, call{method: http.MethodPost, path: "/jobs/batch", body: wire.BatchBody(cs)})
-	if err != nil {
-		return err
-	}
-	rs, err := wire.ReadBatch(body)
+	rs, err := ask(ctx, b.c, post("/jobs/batch", wire.BatchBody(cs)), wire.ReadBatch)
 	if err == nil && len(rs) != len(cs) {
 		err = job.Errorf(job.Internal, "the server answered for %d jobs of %d", len(rs), len(cs))
 	}
@@ -205,7 +197,7 @@ func (b *batch) taken(stored *job.Job, i int) error {
 	return atIndex(e, i, len(b.cs))
 }
 
-// atIndex adds to an error about one envelope of several which one it is.
+// atIndex adds the index of the envelope to an error about one of several.
 func atIndex(err error, i, of int) error {
 	var e *job.Error
 	if of == 1 || !errors.As(err, &e) {
@@ -243,19 +235,11 @@ func jobPath(collection string, id job.ID) string {
 
 // Job reads a job; see [job.Operator].
 func (c *Client) Job(ctx context.Context, id job.ID) (*job.Job, error) {
-	if err := named(id); err != nil {
-		return nil, err
-	}
-	body, err := c.do(ctx, call{method: http.MethodGet, path: jobPath("/jobs", id)})
-	if err != nil {
-		return nil, err
-	}
-	return wire.ReadJob(body)
+	return ask(ctx, c, get(jobPath("/jobs", id)).unless(noJob(id)), wire.ReadJob)
 }
 
-// named is the NotFound for what cannot be the id of any job, such as an empty
-// one, whose path would lead elsewhere.
-func named(id job.ID) error {
+// noJob is the NotFound for what cannot be the id of any job.
+func noJob(id job.ID) error {
 	if job.ValidID(string(id)) {
 		return nil
 	}

@@ -16,7 +16,7 @@ import (
 const maxList = 1000
 
 // Jobs lists jobs, or dead letters; see [job.Operator]. A page of more than 200
-// jobs is read in several requests, so it is no snapshot of one instant.
+// jobs is read in several requests, so it is not a snapshot.
 func (c *Client) Jobs(ctx context.Context, f job.Filter) (job.Page, error) {
 	want := min(max(cmp.Or(f.Limit, 50), 1), maxList)
 	var all job.Page
@@ -41,100 +41,63 @@ func (c *Client) page(ctx context.Context, f job.Filter) (job.Page, error) {
 	path := "/jobs"
 	if f.Dead {
 		path = "/dead-letter"
-		f.States = nil
 	}
-	body, err := c.do(ctx, call{method: http.MethodGet, path: path + "?" + wire.JobsQuery(f).Encode()})
-	if err != nil {
-		return job.Page{}, err
-	}
-	return wire.ReadPage(body, f.Dead)
+	read := func(body []byte) (job.Page, error) { return wire.ReadPage(body, f.Dead) }
+	return ask(ctx, c, get(path+"?"+wire.JobsQuery(f).Encode()), read)
 }
 
 // Cancel stops a job; see [job.Operator].
 func (c *Client) Cancel(ctx context.Context, id job.ID, by, reason string) (job.Change, error) {
-	return c.change(ctx, id, call{method: http.MethodDelete, path: jobPath("/jobs", id), body: wire.CancelBody(by, reason)})
+	r := remove(jobPath("/jobs", id))
+	r.body = wire.CancelBody(by, reason)
+	return ask(ctx, c, r.unless(noJob(id)), wire.ReadChange)
 }
 
 // Activate releases a pending job; see [job.Operator].
 func (c *Client) Activate(ctx context.Context, id job.ID) (job.Change, error) {
-	return c.change(ctx, id, call{method: http.MethodPost, path: jobPath("/jobs", id) + "/activate"})
+	return ask(ctx, c, post(jobPath("/jobs", id)+"/activate", nil).unless(noJob(id)), wire.ReadChange)
 }
 
 // Revive takes a dead letter back into its queue; see [job.Operator].
 func (c *Client) Revive(ctx context.Context, id job.ID) (job.Change, error) {
-	return c.change(ctx, id, call{method: http.MethodPost, path: jobPath("/dead-letter", id) + "/retry"})
-}
-
-func (c *Client) change(ctx context.Context, id job.ID, r call) (job.Change, error) {
-	if err := named(id); err != nil {
-		return job.Change{}, err
-	}
-	body, err := c.do(ctx, r)
-	if err != nil {
-		return job.Change{}, err
-	}
-	return wire.ReadChange(body)
+	return ask(ctx, c, post(jobPath("/dead-letter", id)+"/retry", nil).unless(noJob(id)), wire.ReadChange)
 }
 
 // Retry takes any discarded job back into its queue; see [job.Operator].
 func (c *Client) Retry(ctx context.Context, id job.ID) (job.Change, error) {
-	return c.change(ctx, id, call{method: http.MethodPost, path: jobPath("/admin/jobs", id) + "/retry"})
+	return ask(ctx, c, post(jobPath("/admin/jobs", id)+"/retry", nil).unless(noJob(id)), wire.ReadChange)
 }
 
-// ReviveDead takes many dead letters back; see [job.Operator]. How many were
-// taken before an error is not known here.
+// ReviveDead takes many dead letters back; see [job.Operator]. After an error it is
+// not known how many were taken back.
 func (c *Client) ReviveDead(ctx context.Context, f job.Filter) (int64, error) {
-	body, err := c.do(ctx, call{method: http.MethodPost, path: "/dead-letter/retry", body: wire.ReviveDeadBody(f)})
-	if err != nil {
-		return 0, err
-	}
-	return wire.ReadCount(body)
+	return ask(ctx, c, post("/dead-letter/retry", wire.ReviveDeadBody(f)), wire.ReadCount)
 }
 
-// PurgeDead removes the dead letters from before an instant; see
-// [job.Operator]. How many were removed before an error is not known here.
+// PurgeDead removes the dead letters from before an instant; see [job.Operator]. After
+// an error it is not known how many were removed.
 func (c *Client) PurgeDead(ctx context.Context, before time.Time) (int64, error) {
 	q := url.Values{}
 	if !before.IsZero() {
 		q.Set("older_than", job.FormatTime(before))
 	}
-	body, err := c.do(ctx, call{method: http.MethodPost, path: "/dead-letter/purge?" + q.Encode()})
-	if err != nil {
-		return 0, err
-	}
-	return wire.ReadCount(body)
+	return ask(ctx, c, post("/dead-letter/purge?"+q.Encode(), nil), wire.ReadCount)
 }
 
 // DeleteDead removes a dead letter for good; see [job.Operator].
 func (c *Client) DeleteDead(ctx context.Context, id job.ID) error {
-	if err := named(id); err != nil {
-		return err
-	}
-	_, err := c.do(ctx, call{method: http.MethodDelete, path: jobPath("/dead-letter", id)})
+	_, err := c.do(ctx, remove(jobPath("/dead-letter", id)).unless(noJob(id)))
 	return err
 }
 
 // DeadStats counts the dead letters; see [job.Operator].
 func (c *Client) DeadStats(ctx context.Context) (job.DeadStats, error) {
-	body, err := c.do(ctx, call{method: http.MethodGet, path: "/dead-letter/stats"})
-	if err != nil {
-		return job.DeadStats{}, err
-	}
-	return wire.ReadDeadStats(body)
+	return ask(ctx, c, get("/dead-letter/stats"), wire.ReadDeadStats)
 }
 
 // Queue reads a queue's counters; see [job.Operator].
 func (c *Client) Queue(ctx context.Context, name string) (job.Queue, error) {
-	if name == "" || name == "." || name == ".." { // paths that lead elsewhere
-		e := job.Errorf(job.NotFound, "there is no queue %q", name)
-		e.Details = map[string]any{"resource_type": "queue", "resource_id": name}
-		return job.Queue{}, e
-	}
-	body, err := c.do(ctx, call{method: http.MethodGet, path: "/queues/" + url.PathEscape(name)})
-	if err != nil {
-		return job.Queue{}, err
-	}
-	return wire.ReadQueue(body)
+	return ask(ctx, c, get("/queues/"+url.PathEscape(name)).unless(inPath("queue", name)), wire.ReadQueue)
 }
 
 // Queues reads all queues; see [job.Operator]. More than 200 are read in
@@ -148,7 +111,7 @@ func (c *Client) Queues(ctx context.Context) ([]job.Queue, error) {
 func listed[T any](ctx context.Context, c *Client, path string, read func(body []byte) ([]T, wire.Rest, error)) (all []T, err error) {
 	q := url.Values{"limit": {strconv.Itoa(wire.PageMax)}}
 	for {
-		body, err := c.do(ctx, call{method: http.MethodGet, path: path + "?" + q.Encode()})
+		body, err := c.do(ctx, get(path+"?"+q.Encode()))
 		if err != nil {
 			return nil, err
 		}
@@ -170,31 +133,20 @@ func listed[T any](ctx context.Context, c *Client, path string, read func(body [
 // Events reads the event log; see [job.Operator].
 func (c *Client) Events(ctx context.Context, f job.EventFilter) ([]job.Event, error) {
 	f.Limit = min(max(cmp.Or(f.Limit, 100), 1), maxList)
-	body, err := c.do(ctx, call{method: http.MethodGet, path: "/events?" + wire.EventsQuery(f).Encode()})
-	if err != nil {
-		return nil, err
-	}
-	return wire.ReadEvents(body)
+	return ask(ctx, c, get("/events?"+wire.EventsQuery(f).Encode()), wire.ReadEvents)
 }
 
 // History reads the newest events of a job; see [job.Operator].
 func (c *Client) History(ctx context.Context, id job.ID) ([]job.Event, error) {
-	if err := named(id); err != nil {
-		return nil, err
-	}
-	q := url.Values{"limit": {strconv.Itoa(job.HistoryLimit)}}
-	body, err := c.do(ctx, call{method: http.MethodGet, path: jobPath("/jobs", id) + "/history?" + q.Encode()})
-	if err != nil {
-		return nil, err
-	}
-	return wire.ReadEvents(body)
+	path := jobPath("/jobs", id) + "/history?limit=" + strconv.Itoa(job.HistoryLimit)
+	return ask(ctx, c, get(path).unless(noJob(id)), wire.ReadEvents)
 }
 
-// Health measures the server; see [job.Operator]. A server that answers that it
-// is unhealthy is no error, one that does not answer is Unavailable. Problem
-// holds no more than the server tells everybody, and StaleAfter is not told.
+// Health measures the server; see [job.Operator]. A server that says it is unhealthy
+// is not an error; one that does not answer is Unavailable. Problem holds no more than
+// the server tells everybody, and StaleAfter is not sent.
 func (c *Client) Health(ctx context.Context) (job.Health, error) {
-	status, body, err := c.send(ctx, call{method: http.MethodGet, path: "/health"})
+	status, body, err := c.send(ctx, get("/health"))
 	if err != nil {
 		return job.Health{}, err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// Times of a worker that nobody needs to set.
+// Times of a worker that are not options.
 const (
 	// leaveTime is how long handlers have to return, and jobs to be given back,
 	// after ErrStopped.
@@ -50,7 +50,7 @@ type run struct {
 	directives chan string   // the latest from the server
 	refused    chan error    // a fetch that will never work
 
-	// ctx is not the one of Run: it ends with the handlers' grace, reports later.
+	// ctx is not Run's: it ends with the handlers' grace, and reports ends after it.
 	ctx         context.Context
 	cancel      context.CancelCauseFunc
 	reports     context.Context
@@ -76,10 +76,10 @@ func (r *run) close() {
 	r.stopReports()
 }
 
-// work is the life of the worker.
+// work runs the worker until it is to stop, and stops it.
 func (r *run) work(ctx context.Context) error {
-	// The first beat comes before the first fetch: a worker of this name may
-	// have left the server with the wish to stop.
+	// The first beat comes before the first fetch: the server may still have a
+	// directive to stop for a worker of this name.
 	r.beat(ctx)
 	beats, stopBeats := context.WithCancel(r.reports)
 	joined := make(chan struct{})
@@ -100,8 +100,8 @@ func (r *run) work(ctx context.Context) error {
 	return err
 }
 
-// deregister says farewell, so that the server does not take this worker for
-// dead later on. A server that is not there, or does not know it, is no harm.
+// deregister tells the server that this worker has stopped, so that it is not taken
+// for dead later. A server that is gone, or does not know the worker, does no harm.
 func (r *run) deregister(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), byeTime)
 	defer cancel()

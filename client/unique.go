@@ -3,7 +3,6 @@ package client
 import (
 	"cmp"
 	"context"
-	"net/http"
 	"net/url"
 	"strings"
 
@@ -13,26 +12,18 @@ import (
 
 // Explain says what a unique policy comes to; see [job.KeyService].
 func (c *Client) Explain(ctx context.Context, e job.Checked) (job.Explanation, error) {
-	body, err := c.do(ctx, call{method: http.MethodPost, path: "/unique/explain", body: wire.PushBody(&e)})
-	if err != nil {
-		return job.Explanation{}, err
-	}
-	return wire.ReadExplanation(body)
+	return ask(ctx, c, post("/unique/explain", wire.PushBody(&e)), wire.ReadExplanation)
 }
 
 // HeldKeys lists the unique keys that are held; see [job.KeyService]. A page of
-// more than 200 is read in several requests, so it is no snapshot of one instant.
+// more than 200 is read in several requests, so it is not a snapshot.
 func (c *Client) HeldKeys(ctx context.Context, f job.Filter) (job.HeldKeys, error) {
 	want := min(max(cmp.Or(f.Limit, 50), 1), maxList)
 	f = job.Filter{Queue: f.Queue, Type: f.Type, States: f.States, Offset: f.Offset, Cursor: f.Cursor}
 	var all job.HeldKeys
 	for first := true; ; first = false {
 		f.Limit = min(want-len(all.Keys), wire.PageMax)
-		body, err := c.do(ctx, call{method: http.MethodGet, path: "/unique-jobs?" + wire.JobsQuery(f).Encode()})
-		if err != nil {
-			return job.HeldKeys{}, err
-		}
-		page, err := wire.ReadHeldKeys(body)
+		page, err := ask(ctx, c, get("/unique-jobs?"+wire.JobsQuery(f).Encode()), wire.ReadHeldKeys)
 		if err != nil {
 			return job.HeldKeys{}, err
 		}
@@ -52,11 +43,7 @@ func (c *Client) ReleaseKey(ctx context.Context, fingerprint string) (int, error
 	if !job.ValidKey(fingerprint) {
 		return 0, nil // no job carries it, and its path would lead elsewhere
 	}
-	body, err := c.do(ctx, call{method: http.MethodDelete, path: "/unique-jobs/" + fingerprint})
-	if err != nil {
-		return 0, err
-	}
-	return wire.ReadReleasedKey(body)
+	return ask(ctx, c, remove("/unique-jobs/"+fingerprint), wire.ReadReleasedKey)
 }
 
 // DedupOwner reads who holds a deduplication key; see [job.KeyService].
@@ -64,11 +51,7 @@ func (c *Client) DedupOwner(ctx context.Context, queue, id string) (*job.Job, er
 	if queue == "" || id == "" {
 		return nil, job.NoDedupOwner(queue, id)
 	}
-	body, err := c.do(ctx, call{method: http.MethodGet, path: dedupPath(queue, id)})
-	if err != nil {
-		return nil, err
-	}
-	return wire.ReadDedupOwner(body)
+	return ask(ctx, c, get(dedupPath(queue, id)), wire.ReadDedupOwner)
 }
 
 // ReleaseDedup takes a deduplication key off its owner; see [job.KeyService].
@@ -76,11 +59,7 @@ func (c *Client) ReleaseDedup(ctx context.Context, queue, id string) (bool, erro
 	if queue == "" || id == "" {
 		return false, nil
 	}
-	body, err := c.do(ctx, call{method: http.MethodDelete, path: dedupPath(queue, id)})
-	if err != nil {
-		return false, err
-	}
-	return wire.ReadReleasedDedup(body)
+	return ask(ctx, c, remove(dedupPath(queue, id)), wire.ReadReleasedDedup)
 }
 
 // dedupPath is the path of a deduplication key. Its id may be any text.

@@ -46,8 +46,8 @@ type WorkerOptions struct {
 	Queues []string
 	// Concurrency is how many handlers run at once. 0 is 10.
 	Concurrency int
-	// ID names this worker to the server and to people. It must be one of its
-	// own for each process. Empty is host, process id and a random number.
+	// ID names this worker to the server and to people. It must differ between
+	// processes. Empty is host, process id and a random number.
 	ID string
 	// Heartbeat is the time between two heartbeats. 0 is 5 s.
 	Heartbeat time.Duration
@@ -62,11 +62,11 @@ type WorkerOptions struct {
 	// 0 is 25 s; with the 3 s for giving jobs back that fits into the 30 s
 	// that most supervisors allow.
 	Grace time.Duration
-	// Logger takes what happens; args, meta and results never go to it.
-	// nil is slog.Default().
+	// Logger logs what happens, but never args, meta or results. nil is
+	// slog.Default().
 	Logger *slog.Logger
-	// Middleware runs around every handler; nil is none. It may be changed while
-	// the worker runs, which is felt from the next attempt on.
+	// Middleware runs around every handler; nil is none. It may be changed while the
+	// worker runs; that takes effect with the next attempt.
 	Middleware *Chain
 	// Labels and Version are shown to people who look at the workers.
 	Labels  map[string]string

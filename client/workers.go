@@ -15,11 +15,7 @@ import (
 // worker until their reservations end.
 func (c *Client) Fetch(ctx context.Context, f job.FetchRequest) ([]*job.Job, error) {
 	f.Wait = min(f.Wait, wire.MaxWait)
-	body, err := c.do(ctx, call{method: http.MethodPost, path: "/workers/fetch", body: wire.FetchBody(f), wait: f.Wait})
-	if err != nil {
-		return nil, err
-	}
-	return wire.ReadJobs(body)
+	return ask(ctx, c, call{method: http.MethodPost, path: "/workers/fetch", body: wire.FetchBody(f), wait: f.Wait}, wire.ReadJobs)
 }
 
 // Ack ends an attempt well; see [job.Worker]. A result that is no JSON is Malformed.
@@ -29,7 +25,7 @@ func (c *Client) Ack(ctx context.Context, claim job.Claim, result json.RawMessag
 			return nil, err
 		}
 	}
-	return c.finish(ctx, claim, "/workers/ack", wire.AckBody(claim, result))
+	return ask(ctx, c, post("/workers/ack", wire.AckBody(claim, result)).unless(noJob(claim.ID)), wire.ReadJob)
 }
 
 // Fail ends an attempt badly, or gives the job back; see [job.Worker]. What
@@ -38,71 +34,46 @@ func (c *Client) Fail(ctx context.Context, claim job.Claim, f job.Failure) (*job
 	if err := f.Validate(); err != nil {
 		return nil, err
 	}
-	return c.finish(ctx, claim, "/workers/nack", wire.NackBody(claim, f))
-}
-
-func (c *Client) finish(ctx context.Context, claim job.Claim, path string, request []byte) (*job.Job, error) {
-	if err := named(claim.ID); err != nil {
-		return nil, err
-	}
-	body, err := c.do(ctx, call{method: http.MethodPost, path: path, body: request})
-	if err != nil {
-		return nil, err
-	}
-	return wire.ReadJob(body)
+	return ask(ctx, c, post("/workers/nack", wire.NackBody(claim, f)).unless(noJob(claim.ID)), wire.ReadJob)
 }
 
 // Beat keeps a worker's reservations alive and tells it what to do; see [job.Worker].
 func (c *Client) Beat(ctx context.Context, b job.Beat) (job.BeatReply, error) {
-	body, err := c.do(ctx, call{method: http.MethodPost, path: "/workers/heartbeat", body: wire.BeatBody(b)})
-	if err != nil {
-		return job.BeatReply{}, err
-	}
-	return wire.ReadBeat(body)
+	return ask(ctx, c, post("/workers/heartbeat", wire.BeatBody(b)), wire.ReadBeat)
 }
 
 // Register tells of a worker before its first beat; see [job.Worker]. Durations
 // come in whole seconds.
 func (c *Client) Register(ctx context.Context, w job.WorkerInfo) (job.Registration, error) {
-	body, err := c.do(ctx, call{method: http.MethodPost, path: "/workers/register", body: wire.BeatBody(job.Beat{Worker: w})})
-	if err != nil {
-		return job.Registration{}, err
-	}
-	return wire.ReadRegistration(body)
+	return ask(ctx, c, post("/workers/register", wire.BeatBody(job.Beat{Worker: w})), wire.ReadRegistration)
 }
 
 // Deregister forgets a worker that has stopped; see [job.Worker].
 func (c *Client) Deregister(ctx context.Context, id string) ([]job.ID, error) {
-	body, err := c.do(ctx, call{method: http.MethodPost, path: "/workers/deregister", body: wire.DeregisterBody(id)})
-	if err != nil {
-		return nil, err
-	}
-	return wire.ReadReleased(body)
+	return ask(ctx, c, post("/workers/deregister", wire.DeregisterBody(id)), wire.ReadReleased)
 }
 
 // Workers lists the workers; see [job.Operator]. More than 200 are read in
-// several requests, so they are no snapshot of one instant.
+// several requests, so they are not a snapshot.
 func (c *Client) Workers(ctx context.Context) ([]job.WorkerInfo, error) {
 	return listed(ctx, c, "/workers", wire.ReadWorkers)
 }
 
 // Worker reads one worker; see [job.Operator].
 func (c *Client) Worker(ctx context.Context, id string) (job.WorkerInfo, error) {
-	if badPathID(id) {
-		return job.WorkerInfo{}, noWorker(id)
-	}
-	body, err := c.do(ctx, call{method: http.MethodGet, path: "/workers/" + url.PathEscape(id)})
-	if err != nil {
-		return job.WorkerInfo{}, err
-	}
-	return wire.ReadWorker(body)
+	return ask(ctx, c, get("/workers/"+url.PathEscape(id)).unless(inPath("worker", id)), wire.ReadWorker)
 }
 
-// badPathID reports whether a path with this name in it leads elsewhere.
-func badPathID(id string) bool { return id == "" || id == "." || id == ".." }
+// Direct tells a worker to be quiet, to terminate, or to go on; see [job.Operator].
+func (c *Client) Direct(ctx context.Context, id, wish string) (job.WorkerInfo, error) {
+	if err := new(job.WorkerInfo).Direct(wish); err != nil {
+		return job.WorkerInfo{}, err
+	}
+	path := "/admin/workers/" + url.PathEscape(id) + "/" + wish
+	return ask(ctx, c, post(path, nil).unless(inPath("worker", id)), wire.ReadWorker)
+}
 
-func noWorker(id string) error {
-	e := job.Errorf(job.NotFound, "there is no worker %q", id)
-	e.Details = map[string]any{"resource_type": "worker", "resource_id": id}
-	return e
+// DirectAll tells all known workers; see [job.Operator].
+func (c *Client) DirectAll(ctx context.Context, wish string) (int, error) {
+	return ask(ctx, c, post("/admin/workers/directive", wire.DirectiveBody(wish)), wire.ReadDirected)
 }

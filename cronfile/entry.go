@@ -98,12 +98,15 @@ func text(at lines, m map[string]any, key string, into *string) error {
 	case string:
 		*into = v
 	case nil:
-	case map[string]any:
-		return placed(at, fmt.Errorf("%s must be text, got an object; put it in quotes", key), key)
-	case []any:
-		return placed(at, fmt.Errorf("%s must be text, got a list; put it in quotes", key), key)
 	default:
-		return placed(at, fmt.Errorf("%s must be text, got %.40s; put it in quotes", key, fmt.Sprint(v)), key)
+		got := fmt.Sprint(v)
+		switch v.(type) {
+		case map[string]any:
+			got = "an object"
+		case []any:
+			got = "a list"
+		}
+		return placed(at, fmt.Errorf("%s must be text, got %.40s; put it in quotes", key, got), key)
 	}
 	return nil
 }

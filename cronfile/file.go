@@ -104,15 +104,12 @@ func (f *File) take(e *Entry, at lines, v any, err error) {
 		err = e.read(at, v)
 	}
 	if err != nil {
-		line, text := e.Line, err.Error()
+		line := e.Line
 		var m *misplaced
 		if errors.As(err, &m) {
 			line = m.line
 		}
-		if fault := faultIn(err, nil); fault != nil {
-			text = fault.Report()
-		}
-		e.Err = fmt.Errorf("%s:%d: %s", f.Name, line, text)
+		e.Err = fmt.Errorf("%s:%d: %s", f.Name, line, report(err, nil))
 	}
 	f.Entries = append(f.Entries, e)
 	if e.Label = e.Name; e.Label == "" {

@@ -179,11 +179,7 @@ func (c *Change) refuse(file string, err error) {
 		c.Err = fmt.Errorf("is not removed: %w", err)
 		return
 	}
-	text := err.Error()
-	if f := faultIn(err, &c.Entry.Spec); f != nil {
-		text = f.Report()
-	}
-	c.Err = fmt.Errorf("%s:%d: the server refuses it: %s", file, c.Entry.Line, text)
+	c.Err = fmt.Errorf("%s:%d: the server refuses it: %s", file, c.Entry.Line, report(err, &c.Entry.Spec))
 }
 
 // Count is how many schedules have a Mark.
@@ -211,6 +207,15 @@ func (p *Plan) Summary() string {
 		}
 	}
 	return p.File + ": " + strings.Join(parts, ", ")
+}
+
+// report is the text of an error, with a mark under what is wrong in an expression or
+// a zone. spec is what was sent to a server; nil is nothing.
+func report(err error, spec *job.CronSpec) string {
+	if f := faultIn(err, spec); f != nil {
+		return f.Report()
+	}
+	return err.Error()
 }
 
 // faultIn is the fault of an expression or a zone that an error tells of: its

@@ -1,6 +1,9 @@
 package cronsched
 
-import "math/bits"
+import (
+	"math/bits"
+	"time"
+)
 
 // days says which days of a month match.
 type days struct {
@@ -42,7 +45,7 @@ func (d *days) of(year, month int) uint64 {
 	if d.anyDay && d.anyWeekday {
 		return all
 	}
-	first := weekdayOf(daysSinceEpoch(year, month, 1))
+	first := int(midnight(year, month, 1).Weekday())
 	byDay, byWeek := all, all
 	if !d.anyDay {
 		byDay = d.ofMonth(n, first) & all
@@ -112,58 +115,9 @@ func (d *days) ofWeek(first int, all uint64) uint64 {
 	return set
 }
 
-func daysIn(year, month int) int {
-	if month == 2 {
-		if year%4 == 0 && (year%100 != 0 || year%400 == 0) {
-			return 29
-		}
-		return 28
-	}
-	return 30 + (month+month>>3)&1
+// midnight begins a day on a clock that is never set.
+func midnight(year, month, day int) time.Time {
+	return time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
 }
 
-// daysSinceEpoch counts from 1970-01-01, in the calendar of today for all time.
-func daysSinceEpoch(year, month, day int) int {
-	if month <= 2 {
-		year--
-		month += 12
-	}
-	return 365*year + floor(year, 4) - floor(year, 100) + floor(year, 400) + (153*month-457)/5 + day - 719469
-}
-
-// dateOf is the inverse of daysSinceEpoch.
-func dateOf(days int) (year, month, day int) {
-	z := days + 719468
-	era := floor(z, 146097)
-	doe := z - era*146097
-	yoe := (doe - doe/1460 + doe/36524 - doe/146096) / 365
-	doy := doe - (365*yoe + yoe/4 - yoe/100)
-	mp := (5*doy + 2) / 153
-	day = doy - (153*mp+2)/5 + 1
-	year, month = yoe+era*400, mp+3
-	if month > 12 {
-		return year + 1, month - 12, day
-	}
-	return year, month, day
-}
-
-func weekdayOf(days int) int { return days + 4 - 7*floor(days+4, 7) }
-
-// civil is a wall time as a date and the second of the day.
-func civil(wall int64) (year, month, day, second int) {
-	days := wall / secondsADay
-	if wall%secondsADay < 0 {
-		days--
-	}
-	year, month, day = dateOf(int(days))
-	return year, month, day, int(wall - days*secondsADay)
-}
-
-// floor is a/b rounded down, for b > 0.
-func floor(a, b int) int {
-	q := a / b
-	if a%b < 0 {
-		q--
-	}
-	return q
-}
+func daysIn(year, month int) int { return midnight(year, month+1, 0).Day() }

@@ -9,7 +9,7 @@ import (
 // Missed is how old a tick may be that is still made up for (contract §4.16).
 const Missed = 24 * time.Hour
 
-// maxSkipEvents is how many skipped ticks of one schedule are told at once.
+// maxSkipEvents is how many skipped ticks of one schedule become events at once.
 const maxSkipEvents = 10
 
 // Decision is what a schedule has to do at one instant.
@@ -69,24 +69,24 @@ func (t *Decision) settle(first, last, now time.Time, spec Spec, anchor time.Tim
 	t.missed(first, to.At, now, spec, anchor)
 }
 
-// missed tells of the ticks from first to last, but for those that were decided
+// missed adds the events of the ticks from first to last, but for those that were decided
 // before the clock was set back.
 func (t *Decision) missed(first, last, now time.Time, spec Spec, anchor time.Time) {
 	c := t.After
-	tell := func(from, to time.Time) {
+	add := func(from, to time.Time) {
 		if !to.Before(from) {
 			t.Events = append(t.Events, job.CronMissedEvent(c.Name, now, from, to))
 		}
 	}
 	if c.AheadAt.IsZero() || last.Before(c.HoleTo) || first.After(c.AheadAt) {
-		tell(first, last)
+		add(first, last)
 		return
 	}
 	if before, ok := spec.Latest(anchor, c.SeenAt, c.HoleTo.Add(-1)); ok {
-		tell(first, before.At)
+		add(first, before.At)
 	}
 	if after, ok := spec.EveryNext(anchor, c.AheadAt); ok {
-		tell(after.At.UTC(), last)
+		add(after.At.UTC(), last)
 	}
 }
 
@@ -118,15 +118,18 @@ func Rewound(c *job.Cron, now time.Time) bool {
 	return !d.SeenAt.Equal(c.SeenAt)
 }
 
-// rewind is what a clock that was set back does: nothing, as what is decided stays
-// so, what has fired and what was told as missed. Yet a schedule that would have to
-// wait for more than a day does not wait: then only the ticks of the day before the
-// newest that is decided are spared.
+// rewind is what a clock that was set back does: nothing, as what was decided stays
+// decided, whether it fired or was missed. But a schedule that would have to wait for
+// more than a day does not wait: then only the ticks of the day before the newest
+// decided one do not fire again.
 func rewind(c *job.Cron, now time.Time) {
 	if c.SeenAt.Sub(now) <= Missed {
 		return
 	}
-	c.AheadAt, c.SeenAt = latest(c.SeenAt, c.AheadAt), now
+	if c.SeenAt.After(c.AheadAt) {
+		c.AheadAt = c.SeenAt
+	}
+	c.SeenAt = now
 	c.HoleTo = c.AheadAt.Add(-Missed)
 }
 
@@ -140,11 +143,4 @@ func Following(c *job.Cron, spec Spec, anchor, t time.Time) time.Time {
 		return time.Time{}
 	}
 	return o.At.UTC()
-}
-
-func latest(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }

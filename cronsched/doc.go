@@ -30,11 +30,11 @@
 //
 // A schedule has fixed hours if its hour field does not match all 24 hours. Then
 // a wall time that does not exist, because the clock was set forward over it,
-// does not fire, and [Spec.Skips] tells it; a wall time that occurs twice,
+// does not fire, and [Spec.Skips] yields it; a wall time that occurs twice,
 // because the clock was set back, fires the first time only. A schedule that
 // matches every hour follows real time: it fires at every instant whose wall
-// time matches, in a repeated hour too, and misses nothing, so nothing of it is
-// told as skipped.
+// time matches, in a repeated hour too, and misses nothing, so [Spec.Skips] yields
+// nothing.
 //
 // The laws of zones come from the system's database, or from the one that is
 // linked into the program where the system has none.

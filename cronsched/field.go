@@ -22,15 +22,16 @@ const (
 // units are what fields count. A weekday goes to 7, which is Sunday as 0 is.
 var units = [6]struct {
 	name     string
+	of       string // what begins anew when the field does
 	min, max int
 	names    []string // of min, min+1, …
 }{
-	{"second", 0, 59, nil},
-	{"minute", 0, 59, nil},
-	{"hour", 0, 23, nil},
-	{"day-of-month", 1, 31, nil},
-	{"month", 1, 12, []string{"JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"}},
-	{"day-of-week", 0, 7, []string{"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"}},
+	{"second", "minute", 0, 59, nil},
+	{"minute", "hour", 0, 59, nil},
+	{"hour", "day", 0, 23, nil},
+	{"day-of-month", "month", 1, 31, nil},
+	{"month", "year", 1, 12, []string{"JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"}},
+	{"day-of-week", "week", 0, 7, []string{"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"}},
 }
 
 func (u unit) String() string { return units[u].name }
@@ -43,7 +44,7 @@ func (u unit) top() int {
 	return units[u].max
 }
 
-// kind is what an item says.
+// kind is what an item stands for.
 type kind int
 
 const (
@@ -106,7 +107,7 @@ func (r *reader) item(u unit, w word, words []word) (item, *Fault) {
 	if it.kind == value {
 		if it.kind, it.hi, it.open = span, u.top(), true; it.lo > it.hi {
 			f := r.fault(w.offset, len(base), "%s %s with a step would go past the end of the week", u, base)
-			return it, r.instead(f, w.offset, len(base), "0", "0 is SUN too")
+			return it, r.mend(f, "0", "0 is SUN too")
 		}
 	}
 	return it, r.step(&it, u, word{w.offset + len(base) + 1, step})
@@ -119,10 +120,11 @@ func (r *reader) emptyItem(u unit, w word, words []word) *Fault {
 		at = w.offset - 1 // at the comma
 	}
 	f := r.fault(at, 1, "%s has an empty item in its list", u)
-	if rest := r.text[at+1:]; rest != "" && blank(rest[0]) {
-		r.suggest(f, r.text[:at+1]+strings.TrimLeft(rest, " \t"), "without the blank in the list")
+	rest := r.text[at+1:]
+	if joined := strings.TrimLeft(rest, " \t"); joined != rest {
+		r.suggest(f, r.text[:at+1]+joined, "without the blank in the list")
 	}
-	return r.instead(f, at, 1, "", "without the comma")
+	return r.mend(f, "", "without the comma")
 }
 
 // base reads what stands before a step.
@@ -132,12 +134,10 @@ func (r *reader) base(it *item, u unit, w word, words []word) *Fault {
 		return nil
 	}
 	if strings.HasPrefix(w.text, "-") {
-		f := r.fault(w.offset, 1, "%s %s has a sign", u, w.text)
-		return r.instead(f, w.offset, 1, "", "")
+		return r.mend(r.fault(w.offset, 1, "%s %s has a sign", u, w.text), "", "")
 	}
 	if w.text == "" {
-		f := r.fault(w.offset, 1, "%s has a step without a range", u)
-		return r.instead(f, w.offset, 0, "*", "")
+		return r.instead(r.fault(w.offset, 1, "%s has a step without a range", u), w.offset, 0, "*", "")
 	}
 	from, to, ranged := strings.Cut(w.text, "-")
 	var f *Fault
@@ -161,7 +161,7 @@ func (r *reader) base(it *item, u unit, w word, words []word) *Fault {
 	return nil
 }
 
-// wholeRange suggests to mend both ends of a range whose beginning is wrong.
+// wholeRange suggests a whole range in place of one whose beginning is wrong.
 func (r *reader) wholeRange(f *Fault, u unit, w word, from, to string, ranged bool) *Fault {
 	n, err := strconv.Atoi(from)
 	if ranged && err == nil && n < units[u].min {
@@ -171,9 +171,9 @@ func (r *reader) wholeRange(f *Fault, u unit, w word, from, to string, ranged bo
 }
 
 func (r *reader) reversed(it *item, u unit, w word, from, to string) *Fault {
-	f := r.fault(w.offset, len(w.text), "%s range %s runs backwards", u, w.text)
+	f := r.wrong(w, "%s range %s runs backwards", u, w.text)
 	if u == weekday && it.hi == 0 {
-		return r.instead(f, w.offset, len(w.text), from+"-7", "7 is SUN too")
+		return r.mend(f, from+"-7", "7 is SUN too")
 	}
 	if w.end() < len(r.text) && r.text[w.end()] == '/' {
 		return f
@@ -189,8 +189,7 @@ func (r *reader) reversed(it *item, u unit, w word, from, to string) *Fault {
 	if to == first {
 		right = to
 	}
-	return r.instead(f, w.offset, len(w.text), left+","+right, "through the end of the "+map[unit]string{
-		second: "minute", minute: "hour", hour: "day", day: "month", month: "year", weekday: "week"}[u])
+	return r.mend(f, left+","+right, "through the end of the "+units[u].of)
 }
 
 // step reads what stands after the slash.
@@ -201,19 +200,16 @@ func (r *reader) step(it *item, u unit, w word) *Fault {
 	case w.text == "":
 		return r.fault(w.offset-1, 1, "%s has a slash without a step", u)
 	case strings.HasPrefix(w.text, "+") || strings.HasPrefix(w.text, "-"):
-		return r.instead(r.fault(w.offset, 1, "%s step %s has a sign", u, w.text), w.offset, 1, "", "")
+		return r.mend(r.fault(w.offset, 1, "%s step %s has a sign", u, w.text), "", "")
 	case !ok:
-		return r.fault(w.offset, len(w.text), "%s step %s is no whole number", u, w.text)
+		return r.wrong(w, "%s step %s is no whole number", u, w.text)
 	case n == 0:
-		f := r.fault(w.offset, len(w.text), "%s step 0 goes nowhere", u)
-		return r.instead(f, w.offset-1, len(w.text)+1, "", "without a step")
+		return r.instead(r.wrong(w, "%s step 0 goes nowhere", u), w.offset-1, len(w.text)+1, "", "without a step")
 	case n > count:
-		f := r.fault(w.offset, len(w.text), "%s step %s is larger than its range %d-%d", u, w.text, it.lo, it.hi)
+		f := r.wrong(w, "%s step %s is larger than its range %d-%d", u, w.text, it.lo, it.hi)
 		if it.kind == star {
-			every := map[unit]string{second: "s", minute: "m", hour: "h"}[u]
-			if every != "" && n <= 10_000 {
-				f.Hint = fmt.Sprintf("a step begins anew with each %s; for a period of its own: @every %d%s",
-					map[unit]string{second: "minute", minute: "hour", hour: "day"}[u], n, every)
+			if u <= hour && n <= 10_000 {
+				f.Hint = fmt.Sprintf("a step begins anew with each %s; for a period of its own: @every %d%.1s", units[u].of, n, u)
 			}
 			return f
 		}
@@ -225,11 +221,8 @@ func (r *reader) step(it *item, u unit, w word) *Fault {
 
 // number reads a whole number without a sign.
 func number(s string) (int, bool) {
-	if s == "" || strings.Trim(s, "0123456789") != "" {
-		return 0, false
-	}
 	n, err := strconv.Atoi(s)
-	return n, err == nil
+	return n, err == nil && digits(s)
 }
 
 // number reads a value of a field: a number or a name.
@@ -241,15 +234,15 @@ func (r *reader) number(u unit, w word, words []word) (int, *Fault) {
 		return units[u].min + i, nil
 	}
 	if w.text[0] == '+' || w.text[0] == '-' {
-		return 0, r.instead(r.fault(w.offset, 1, "%s %s has a sign", u, w.text), w.offset, 1, "", "")
+		return 0, r.mend(r.fault(w.offset, 1, "%s %s has a sign", u, w.text), "", "")
 	}
-	if strings.Trim(w.text, "0123456789") != "" {
+	if !digits(w.text) {
 		return 0, r.noNumber(u, w, words)
 	}
 	if n, ok := number(w.text); ok && n >= units[u].min && n <= units[u].max {
 		return n, nil
 	}
-	f := r.fault(w.offset, len(w.text), "%s %s is out of range %d-%d", u, w.text, units[u].min, units[u].max)
+	f := r.wrong(w, "%s %s is out of range %d-%d", u, w.text, units[u].min, units[u].max)
 	return 0, r.inRange(f, u, w)
 }
 

@@ -32,24 +32,20 @@ func (r *reader) macro(e *expression, words []word) *Fault {
 			f := r.fault(at, end-at, "%s stands alone", name.text)
 			return r.suggest(f, r.text[:name.end()], "")
 		}
-		whole := &reader{text: fields, quiet: true}
-		for i, w := range split(fields, 0) {
-			if f := whole.field(&e.fields[i+1], unit(i+1), w, nil); f != nil {
-				panic("cronsched: the macro " + name.text + " cannot be read")
-			}
+		meant, f := (&reader{text: fields, quiet: true}).read()
+		if f != nil {
+			panic("cronsched: the macro " + name.text + " cannot be read")
 		}
-		e.count = 5
-		e.fields[second] = fullMinute()
+		e.count, e.fields = meant.count, meant.fields
 		return nil
 	}
 	switch name.text {
 	case "@every":
 		return r.takePeriod(e, words)
 	case "@reboot":
-		f := r.fault(name.offset, len(name.text), "@reboot is not supported: a schedule belongs to the database, not to a process")
-		return f
+		return r.wrong(name, "@reboot is not supported: a schedule belongs to the database, not to a process")
 	}
-	f := r.fault(name.offset, len(name.text), "%s is no macro; there are %s", name.text, strings.Join(macros, ", "))
+	f := r.wrong(name, "%s is no macro; there are %s", name.text, strings.Join(macros, ", "))
 	best, limit := "", 3
 	for _, m := range macros {
 		if d := wording.Distance(strings.ToLower(name.text), m); d < limit {
@@ -57,7 +53,7 @@ func (r *reader) macro(e *expression, words []word) *Fault {
 		}
 	}
 	if best != "" {
-		r.instead(f, name.offset, len(name.text), best, "")
+		r.mend(f, best, "")
 	}
 	return f
 }
@@ -77,14 +73,11 @@ func (r *reader) takePeriod(e *expression, words []word) *Fault {
 	}
 	switch {
 	case d < 0:
-		f := r.fault(at, len(text), "@every %s goes back in time", text)
-		return r.instead(f, at, 1, "", "")
+		return r.instead(r.fault(at, len(text), "@every %s goes back in time", text), at, 1, "", "")
 	case d < time.Second:
-		f := r.fault(at, len(text), "@every %s is shorter than 1s", text)
-		return r.instead(f, at, len(text), "1s", "the shortest")
+		return r.mend(r.fault(at, len(text), "@every %s is shorter than 1s", text), "1s", "the shortest")
 	case d%time.Second != 0:
-		f := r.fault(at, len(text), "@every %s is not in whole seconds", text)
-		return r.instead(f, at, len(text), short(d.Round(time.Second)), "")
+		return r.mend(r.fault(at, len(text), "@every %s is not in whole seconds", text), short(d.Round(time.Second)), "")
 	}
 	e.every = d
 	return nil
@@ -94,14 +87,14 @@ func (r *reader) noPeriod(at, end int, text string) *Fault {
 	text = strings.Join(strings.Fields(text), " ") // it is shown as it is
 	f := r.fault(at, end-at, "@every %s is no duration such as 90s, 5m or 1h30m", text)
 	if m := tooLong.FindStringSubmatch(strings.ToLower(strings.Join(strings.Fields(strings.TrimPrefix(text, "+")), ""))); m != nil {
-		return r.instead(f, at, end-at, period(m[1], m[2]), "")
+		return r.mend(f, period(m[1], m[2]), "")
 	}
 	if digits(text) {
 		f.Problem = fmt.Sprintf("@every %s has no unit", text)
-		return r.instead(f, at, end-at, text+"s", "seconds")
+		return r.mend(f, text+"s", "seconds")
 	}
 	if slices.Contains([]string{"minute", "hour", "second", "day", "week"}, strings.ToLower(text)) {
-		return r.instead(f, at, end-at, period("1", strings.ToLower(text)), "")
+		return r.mend(f, period("1", strings.ToLower(text)), "")
 	}
 	return f
 }

@@ -3,6 +3,7 @@ package cronsched
 import (
 	"math"
 	"math/bits"
+	"sort"
 	"time"
 )
 
@@ -38,10 +39,9 @@ func (o Occurrence) Local() string {
 func (o Occurrence) Wall() time.Time { return time.Unix(o.wall, 0).UTC() }
 
 const (
-	secondsADay = 24 * 3600
 	// horizon is how far ahead a search goes. No date is rarer than once in 40
 	// years, a fifth Sunday of February across the year 2100.
-	horizon      = 100 * 366 * secondsADay
+	horizon      = 100 * 366 * 24 * 3600
 	horizonYears = 41 // of a search that knows no zone
 
 	// maxShift is more than the wall clocks of a zone at two times can differ.
@@ -85,6 +85,29 @@ func (s Spec) EveryNext(anchor, t time.Time) (Occurrence, bool) {
 	at := time.Unix(anchor.Unix()+seconds, int64(anchor.Nanosecond())).In(s.loc)
 	_, offset := at.Zone()
 	return Occurrence{At: at, wall: at.Unix() + int64(offset)}, at.Unix() < end
+}
+
+// Latest is the last tick after t that is not after until; false if there is
+// none. Like [Spec.EveryNext] it counts an @every from anchor. It takes as long
+// for a thousand ticks as for one.
+func (s Spec) Latest(anchor, t, until time.Time) (Occurrence, bool) {
+	first, ok := s.EveryNext(anchor, t)
+	if !ok || first.At.After(until) {
+		return Occurrence{}, false
+	}
+	if s.every > 0 {
+		return s.EveryNext(anchor, until.Add(-s.every))
+	}
+	// The last second from which the next tick is still not after until.
+	from, seconds := first.At, int(until.Unix()-first.At.Unix())
+	n := sort.Search(seconds, func(i int) bool {
+		o, ok := s.Next(from.Add(time.Duration(i) * time.Second))
+		return !ok || o.At.After(until)
+	})
+	if n == 0 {
+		return first, true
+	}
+	return s.Next(from.Add(time.Duration(n-1) * time.Second))
 }
 
 // from is the first tick at or after the second u.
@@ -147,7 +170,7 @@ func (s *Spec) segmentAt(u int64) segment {
 	if seg.end <= u {
 		// Go ends a zone's year after 365 days, also when it has 366. No clock is
 		// set on the day that is left.
-		seg.end = int64(daysSinceEpoch(t.UTC().Year()+1, 1, 1)) * secondsADay
+		seg.end = midnight(t.UTC().Year()+1, 1, 1).Unix()
 	}
 	return seg
 }
@@ -178,8 +201,9 @@ func (s *Spec) after(seg segment, wall int64) bool {
 // match is the first wall time at or after wall that the fields match, in
 // seconds since 1970 on a clock that is never set.
 func (s *Spec) match(wall int64) (int64, bool) {
-	y, m, d, clock := civil(wall)
-	clock, ok := s.clock(clock)
+	t := time.Unix(wall, 0).UTC()
+	y, m, d := t.Year(), int(t.Month()), t.Day()
+	clock, ok := s.clock(t.Clock())
 	start := s.start()
 	if !ok {
 		d, clock = d+1, start
@@ -205,7 +229,7 @@ func (s *Spec) match(wall int64) (int64, bool) {
 		if first := bits.TrailingZeros64(set); first != d {
 			d, clock = first, start
 		}
-		return int64(daysSinceEpoch(y, m, d))*secondsADay + int64(clock), true
+		return midnight(y, m, d).Unix() + int64(clock), true
 	}
 	return 0, false
 }
@@ -215,9 +239,9 @@ func (s *Spec) start() int {
 	return bits.TrailingZeros64(s.hours)*3600 + bits.TrailingZeros64(s.minutes)*60 + bits.TrailingZeros64(s.seconds)
 }
 
-// clock is the first time of a day at or after the given one that matches.
-func (s *Spec) clock(of int) (int, bool) {
-	h, m, sec := of/3600, of/60%60, of%60
+// clock is the first time of a day at or after the given one that matches, in
+// seconds since midnight.
+func (s *Spec) clock(h, m, sec int) (int, bool) {
 	firstMinute, firstSecond := bits.TrailingZeros64(s.minutes), bits.TrailingZeros64(s.seconds)
 	if s.hours>>h&1 != 0 {
 		if s.minutes>>m&1 != 0 {

@@ -40,19 +40,25 @@ func TestZoneBoundsEndAYearEarly(t *testing.T) {
 	}
 }
 
-// TestCalendar compares the calendar with that of package time, each day of 9999 years.
+// TestCalendar counts 9999 years month by month, with the rule of leap years.
 func TestCalendar(t *testing.T) {
-	first := daysSinceEpoch(1, 1, 1)
-	at := time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)
-	for n := first; at.Year() < 10_000; n++ {
-		y, m, d := at.Date()
-		gy, gm, gd := dateOf(n)
-		if gy != y || gm != int(m) || gd != d || daysSinceEpoch(y, int(m), d) != n || weekdayOf(n) != int(at.Weekday()) {
-			t.Fatalf("%s: got %d-%d-%d, day %d, weekday %d", at, gy, gm, gd, n, weekdayOf(n))
+	at, weekday := int64(beginning), 1 // the first day of the year 1 is a Monday
+	for y := 1; y < 10_000; y++ {
+		for m, n := range [...]int{31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31} {
+			if m++; m == 2 && y%4 == 0 && (y%100 != 0 || y%400 == 0) {
+				n++
+			}
+			if got := daysIn(y, m); got != n {
+				t.Fatalf("%d-%d has %d days, got %d", y, m, n, got)
+			}
+			if first := midnight(y, m, 1); first.Unix() != at || int(first.Weekday()) != weekday {
+				t.Fatalf("%d-%d begins at %d on weekday %d, got %s", y, m, at, weekday, first)
+			}
+			at, weekday = at+int64(n)*24*3600, (weekday+n)%7
 		}
-		if at = at.AddDate(0, 0, 1); at.Day() == 1 && daysIn(y, int(m)) != d {
-			t.Fatalf("%d-%d has %d days, got %d", y, m, d, daysIn(y, int(m)))
-		}
+	}
+	if at != end {
+		t.Errorf("the year 10000 begins at %d, got %d", at, int64(end))
 	}
 }
 

@@ -2,6 +2,7 @@ package cronsched
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -13,7 +14,6 @@ const maxText = 256
 
 // expression is what stands in a text, checked item by item.
 type expression struct {
-	text   string
 	zone   string // behind CRON_TZ= or TZ=
 	zoneAt int
 	start  int           // where the expression begins, behind the zone
@@ -42,6 +42,11 @@ func (r *reader) fault(at, n int, format string, args ...any) *Fault {
 	return &Fault{Field: ofExpression, Text: r.text, Position: at, Length: max(1, n), Problem: fmt.Sprintf(format, args...)}
 }
 
+// wrong is a fault about a whole word.
+func (r *reader) wrong(w word, format string, args ...any) *Fault {
+	return r.fault(w.offset, len(w.text), format, args...)
+}
+
 // suggest gives f a text that is right, if it is; hint says what it means.
 func (r *reader) suggest(f *Fault, text, hint string) *Fault {
 	if r.quiet || f.Suggestion != "" {
@@ -60,6 +65,11 @@ func (r *reader) instead(f *Fault, at, n int, by, hint string) *Fault {
 	return r.suggest(f, r.text[:at]+by+r.text[at+n:], hint)
 }
 
+// mend suggests something else in place of what is wrong.
+func (r *reader) mend(f *Fault, by, hint string) *Fault {
+	return r.instead(f, f.Position, f.Length, by, hint)
+}
+
 // read checks the whole text.
 func (r *reader) read() (*expression, *Fault) {
 	if len(r.text) > maxText {
@@ -68,8 +78,8 @@ func (r *reader) read() (*expression, *Fault) {
 	if f := r.characters(); f != nil {
 		return nil, f
 	}
-	e := &expression{text: r.text}
-	words := split(r.text, 0)
+	e := &expression{}
+	words := split(r.text)
 	if len(words) > 0 {
 		words = r.takeZone(e, words)
 	}
@@ -93,19 +103,16 @@ func (r *reader) read() (*expression, *Fault) {
 	}
 	e.count = len(words)
 	if e.count == 5 {
-		e.fields[second] = fullMinute()
+		e.fields[second] = field{items: []item{{kind: value, step: 1}}} // at the full minute
 	}
 	for i, w := range words {
 		u := unit(i + 6 - e.count)
 		if f := r.field(&e.fields[u], u, w, words); f != nil {
-			return nil, r.reconsider(f, words)
+			return nil, r.withoutCommand(f, words)
 		}
 	}
 	return e, nil
 }
-
-// fullMinute is the field of the second where none is given.
-func fullMinute() field { return field{items: []item{{kind: value, step: 1}}} }
 
 // lookalikes are what word processors put in place of what was typed.
 var lookalikes = map[rune]string{
@@ -145,24 +152,15 @@ func (r *reader) characters() *Fault {
 	return nil
 }
 
-// split is the words of a text; offset is added to their places.
-func split(text string, offset int) []word {
-	var words []word
-	for i := 0; i < len(text); i++ {
-		if blank(text[i]) {
-			continue
-		}
-		n := i
-		for n < len(text) && !blank(text[n]) {
-			n++
-		}
-		words = append(words, word{offset + i, text[i:n]})
-		i = n
+// wordPattern finds what stands between blanks.
+var wordPattern = regexp.MustCompile(`[^ \t\r\n]+`)
+
+func split(text string) (words []word) {
+	for _, at := range wordPattern.FindAllStringIndex(text, -1) {
+		words = append(words, word{at[0], text[at[0]:at[1]]})
 	}
 	return words
 }
-
-func blank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
 // takeZone takes the zone off the front.
 func (r *reader) takeZone(e *expression, words []word) []word {
@@ -201,8 +199,7 @@ func (r *reader) miscounted(words []word) *Fault {
 			r.suggest(f, r.text[:words[5].end()], "without the year of Quartz")
 		}
 	}
-	r.withoutCommand(f, words)
-	return f
+	return r.withoutCommand(f, words)
 }
 
 func fields(n int) string {
@@ -214,8 +211,9 @@ func fields(n int) string {
 
 // withoutCommand suggests the five fields in front of what is the command of a
 // line of a crontab.
-func (r *reader) withoutCommand(f *Fault, words []word) {
+func (r *reader) withoutCommand(f *Fault, words []word) *Fault {
 	if len(words) > 5 && strings.ContainsAny(words[5].text, "/.abcdefghijklmnopqrstuvwxyz_") && words[5].text[0] != '*' {
-		r.suggest(f, r.text[:words[4].end()], "without the command of a crontab's line")
+		return r.suggest(f, r.text[:words[4].end()], "without the command of a crontab's line")
 	}
+	return f
 }

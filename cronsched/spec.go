@@ -110,8 +110,8 @@ func (r *reader) zoneInside(e *expression, f *Fault) *Fault {
 // never is the fault of a date that no year has.
 func (r *reader) never(e *expression) *Fault {
 	d := e.fields[day]
-	f := r.fault(d.offset, len(d.text), "never fires: no month that %s stands for has such a day", wording.Printable(e.fields[month].text))
-	return r.instead(f, d.offset, len(d.text), "L", "last day of the month")
+	f := r.wrong(d.word, "never fires: no month that %s stands for has such a day", wording.Printable(e.fields[month].text))
+	return r.mend(f, "L", "last day of the month")
 }
 
 // parser reads the fields that hold nothing but numbers.
@@ -158,22 +158,19 @@ func (s *Spec) takeBits(e *expression) error {
 	return nil
 }
 
-// numbers is a plain item in the numbers that the parser knows: days of the week
-// end at 6 for it, so a range that goes to Sunday becomes a list.
+// numbers is a plain item as the parser takes it: for it, days of the week end at 6,
+// so a range that goes to Sunday must be a list.
 func (it item) numbers(u unit) string {
-	switch {
-	case it.kind == star && it.step == 1:
+	if it.kind == star && it.step == 1 {
 		return "*"
-	case it.kind == value && u == weekday:
-		return strconv.Itoa(it.lo % 7)
-	case it.kind == value:
-		return strconv.Itoa(it.lo)
-	case u != weekday:
-		return fmt.Sprintf("%d-%d/%d", it.lo, it.hi, it.step)
 	}
 	var list []string
-	for d := it.lo; d <= it.hi; d += it.step {
-		list = append(list, strconv.Itoa(d%7))
+	for v := it.lo; v <= it.hi; v += it.step {
+		n := v
+		if u == weekday {
+			n %= 7
+		}
+		list = append(list, strconv.Itoa(n))
 	}
 	return strings.Join(list, ",")
 }

@@ -1,6 +1,7 @@
 package cronsched
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -20,9 +21,9 @@ func (r *reader) special(u unit, w word, words []word) (it item, ok bool, f *Fau
 	case text == "LW" && u == day:
 		it.kind = lastWorkday
 	case text == "L" && u == weekday:
-		f = r.instead(r.fault(w.offset, 1, "day-of-week L names no day"), w.offset, 1, "SAT", "each Saturday; the month's last one is 6L")
+		f = r.mend(r.fault(w.offset, 1, "day-of-week L names no day"), "SAT", "each Saturday; the month's last one is 6L")
 	case strings.HasPrefix(text, "L-") && u == day:
-		f = r.fault(w.offset, len(text), "day-of-month %s counts back from the month's end, which is not supported", w.text)
+		f = r.wrong(w, "day-of-month %s counts back from the month's end, which is not supported", w.text)
 		f.Hint = "L is the last day, LW the last from Monday to Friday"
 	case tail == 'W' && u == day && digits(head):
 		it.kind = workday
@@ -78,11 +79,10 @@ func (r *reader) misplaced(u unit, w word, words []word) *Fault {
 	if strings.HasSuffix(text, "W") || text == "L" {
 		belongs = day
 	}
+	f := r.wrong(w, "%s %s: it belongs in %s", u, w.text, belongs)
 	if u == day && strings.HasSuffix(text, "L") {
-		f := r.fault(w.offset, len(w.text), "day-of-month %s: the last such day of a month belongs in day-of-week", w.text)
-		return r.move(f, u, belongs, w, words)
+		f.Problem = fmt.Sprintf("day-of-month %s: the last such day of a month belongs in day-of-week", w.text)
 	}
-	f := r.fault(w.offset, len(w.text), "%s %s: it belongs in %s", u, w.text, belongs)
 	return r.move(f, u, belongs, w, words)
 }
 

@@ -99,7 +99,7 @@ func (w *warnings) steps() {
 	}
 }
 
-// uneven tells of a step that does not come out even where its field begins anew.
+// uneven warns of a step that does not come out even where its field starts over.
 func (w *warnings) uneven(u unit, it item) {
 	size := u.top() - units[u].min + 1
 	last := it.lo + (it.hi-it.lo)/it.step*it.step
@@ -116,7 +116,7 @@ func (w *warnings) eitherDay() {
 	}
 }
 
-// missingDays tells of days that some months do not have.
+// missingDays warns of days that some months do not have.
 func (w *warnings) missingDays() {
 	for _, it := range w.e.fields[day].items {
 		if it.lo < 29 || it.kind != value && it.kind != workday {
@@ -147,7 +147,7 @@ func (w *warnings) missingDays() {
 	}
 }
 
-// clocks tells of the next time that the clock is set over a tick.
+// clocks warns of the next time that the clock is set over a tick.
 func (w *warnings) clocks(from time.Time) {
 	if _, ok := w.spec.Next(from); !ok {
 		w.add("never", "does not fire in the next 100 years: its time does not exist on any of its days in %s", w.spec.zone)

@@ -203,10 +203,9 @@ func (j *Job) takeKey(t *Job) bool {
 
 // conflict is the Duplicate for a job that meets j (ojs-unique-jobs.md §5.1).
 func (j *Job) conflict(fingerprint string) error {
-	e := Errorf(Duplicate, "a job matching the uniqueness key already exists: %s is %s", j.ID, j.State)
-	e.Details = map[string]any{"existing_job_id": string(j.ID), "existing_job_state": string(j.State),
-		"uniqueness_key": fingerprint, "unique_key": fingerprint}
-	return e
+	return Errorf(Duplicate, "a job matching the uniqueness key already exists: %s is %s", j.ID, j.State).
+		With(map[string]any{"existing_job_id": string(j.ID), "existing_job_state": string(j.State),
+			"uniqueness_key": fingerprint, "unique_key": fingerprint})
 }
 
 // rewrite gives a scheduled job the args and meta of a newer one

@@ -108,11 +108,9 @@ func (c *Checked) fingerprint() error {
 
 // Clone is a copy that shares no JSON with e.
 func (e Envelope) Clone() Envelope {
-	for i := range rows {
-		if rows[i].json != nil {
-			raw := rows[i].json(&e)
-			*raw = bytes.Clone(*raw)
-		}
+	for _, m := range rawRows {
+		v := m.json(&e)
+		*v = bytes.Clone(*v)
 	}
 	return e
 }
@@ -178,21 +176,17 @@ func (c Checked) withMeta(meta json.RawMessage) (Checked, error) {
 
 // checkRaw makes sure that what a Go program put into the envelope is JSON of the right shape.
 func (e *Envelope) checkRaw() error {
-	for i := range rows {
-		m := &rows[i]
-		if m.json == nil {
+	for _, m := range rawRows {
+		v := m.json(e)
+		if *v == nil && !m.required {
 			continue
 		}
-		raw := m.json(e)
-		if *raw == nil && !m.required {
-			continue
-		}
-		if err := CheckJSON(*raw); err != nil {
+		if err := CheckJSON(*v); err != nil {
 			return invalid(Invalid, m.label(), "must be a JSON %s: %v", shapes[m.shape], err)
 		}
-		*raw = bytes.Clone(bytes.TrimSpace(*raw)) // the caller may use its bytes again
-		if (*raw)[0] != m.shape {
-			return invalid(Invalid, m.label(), "must be a JSON %s, got %s", shapes[m.shape], rawjson.Kind(*raw))
+		*v = bytes.Clone(bytes.TrimSpace(*v)) // the caller may use its bytes again
+		if (*v)[0] != m.shape {
+			return invalid(Invalid, m.label(), "must be a JSON %s, got %s", shapes[m.shape], rawjson.Kind(*v))
 		}
 	}
 	return e.checkExtra()

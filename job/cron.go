@@ -359,7 +359,6 @@ func CronMissedEvent(name string, now, first, last time.Time) Event {
 
 // NoCron is the NotFound for a schedule.
 func NoCron(name string) *Error {
-	e := Errorf(NotFound, "there is no schedule %.140q", name)
-	e.Details = map[string]any{"resource_type": "cron", "resource_id": name, "hint": "The list of schedules has the names: GET /ojs/v1/cron."}
-	return e
+	return Errorf(NotFound, "there is no schedule %.140q", name).
+		With(map[string]any{"resource_type": "cron", "resource_id": name, "hint": "The list of schedules has the names: GET /ojs/v1/cron."})
 }

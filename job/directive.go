@@ -21,9 +21,7 @@ func (w *WorkerInfo) Direct(wish string) error {
 	case Resume:
 		w.Directive = ""
 	default:
-		e := Errorf(Invalid, "directive must be quiet, terminate or resume, got %.80q", wish)
-		e.Details = map[string]any{"field": "directive"}
-		return e
+		return Errorf(Invalid, "directive must be quiet, terminate or resume, got %.80q", wish).With(map[string]any{"field": "directive"})
 	}
 	return nil
 }

@@ -84,6 +84,12 @@ func Errorf(k Kind, format string, args ...any) *Error {
 	return &Error{Kind: k, Message: err.Error(), Err: errors.Unwrap(err)}
 }
 
+// With sets the Details of an Error that was just made, and returns it.
+func (e *Error) With(details map[string]any) *Error {
+	e.Details = details
+	return e
+}
+
 // KindOf is the kind of the first *Error in err's chain, and Internal if there is none.
 func KindOf(err error) Kind {
 	var e *Error

@@ -148,9 +148,8 @@ func (j *Job) dedup() deduplication {
 
 // NoDedupOwner is the NotFound for a deduplication key that nobody holds.
 func NoDedupOwner(queue, id string) *Error {
-	e := Errorf(NotFound, "no job of queue %s holds the deduplication key %.140q", queue, id)
-	e.Details = map[string]any{"resource_type": "deduplication", "resource_id": id, "queue": queue}
-	return e
+	return Errorf(NotFound, "no job of queue %s holds the deduplication key %.140q", queue, id).
+		With(map[string]any{"resource_type": "deduplication", "resource_id": id, "queue": queue})
 }
 
 // DedupMode is "simple", "throttle", "debounce" or "replace", and empty for a

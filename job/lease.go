@@ -27,9 +27,8 @@ func (j *Job) held(c Claim, on trigger) error {
 	if !lost && !foreign {
 		return nil
 	}
-	e := Errorf(Conflict, "job %s is held by another worker, this reservation was lost", j.ID)
-	e.Details = map[string]any{"job_id": string(j.ID), "current_state": string(j.State), "reason": "lease_lost"}
-	return e
+	return Errorf(Conflict, "job %s is held by another worker, this reservation was lost", j.ID).
+		With(map[string]any{"job_id": string(j.ID), "current_state": string(j.State), "reason": "lease_lost"})
 }
 
 // lateAck reports whether c is the holder before, and early enough to be heard.

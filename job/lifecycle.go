@@ -141,9 +141,8 @@ func (j *Job) Complete(now time.Time, c Claim, result json.RawMessage) error {
 		on = onLateAck
 	}
 	if len(result) > MaxResultBytes {
-		e := Errorf(TooLarge, "result of job %s is %d bytes, at most %d are kept", j.ID, len(result), MaxResultBytes)
-		e.Details = map[string]any{"size": len(result), "limit": MaxResultBytes}
-		return e
+		return Errorf(TooLarge, "result of job %s is %d bytes, at most %d are kept", j.ID, len(result), MaxResultBytes).
+			With(map[string]any{"size": len(result), "limit": MaxResultBytes})
 	}
 	began := j.StartedAt
 	if err := j.move(on, Completed, now); err != nil {
@@ -268,9 +267,8 @@ func (j *Job) cancel(now time.Time, by, reason string, heir ID) error {
 	case Cancelled:
 		return nil
 	case Completed, Discarded:
-		e := Errorf(Finished, "job %s is %s and can no longer be cancelled", j.ID, from)
-		e.Details = map[string]any{"job_id": string(j.ID), "current_state": string(from)}
-		return e
+		return Errorf(Finished, "job %s is %s and can no longer be cancelled", j.ID, from).
+			With(map[string]any{"job_id": string(j.ID), "current_state": string(from)})
 	}
 	if err := j.move(onCancel, Cancelled, now); err != nil {
 		return err
@@ -293,9 +291,8 @@ func (j *Job) cancel(now time.Time, by, reason string, heir ID) error {
 // run any more, and would be discarded again (§5.2).
 func (j *Job) Revive(now time.Time) error {
 	if j.State == Discarded && j.Expired(now) {
-		e := Errorf(Conflict, "job %s must not run any more: it expired at %s; enqueue a new one in its place", j.ID, FormatTime(j.ExpiresAt))
-		e.Details = map[string]any{"job_id": string(j.ID), "current_state": string(j.State), "reason": "expired"}
-		return e
+		return Errorf(Conflict, "job %s must not run any more: it expired at %s; enqueue a new one in its place", j.ID, FormatTime(j.ExpiresAt)).
+			With(map[string]any{"job_id": string(j.ID), "current_state": string(j.State), "reason": "expired"})
 	}
 	if err := j.move(onRevive, Available, now); err != nil {
 		return err

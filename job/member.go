@@ -55,19 +55,19 @@ type member struct {
 
 // kind is what members of one type have in common.
 type kind[T any] struct {
-	blank func(T) bool
 	equal func(a, b T) bool
-	alike func(a, b T) bool            // nil: equal
-	ceil  func(T) T                    // what is sent or stored must not come early; nil: as it is
-	bound func(name string, v T) error // nil: there is none
-	show  func(w rawjson.Writer, name string, v T) rawjson.Writer
+	alike func(a, b T) bool                                                   // nil: equal
+	ceil  func(T) T                                                           // what is sent or stored must not come early; nil: as it is
+	bound func(name string, v T) error                                        // nil: there is none
+	show  func(w rawjson.Writer, name string, v T, empty bool) rawjson.Writer // one that is empty only if it is to be
 	take  func(name string, v json.RawMessage) (T, error)
-	value func(T) any
+	value func(at func(*Job) *T, empty bool) func(*Job) any // nil for one that is empty, unless it is to be stored
 	from  func(any) (T, bool)
 }
 
 // asked is a member of Envelope.
 func asked[T any](m member, k kind[T], at func(*Envelope) *T) member {
+	name, show, ceil, bound := m.name, k.show, k.ceil, k.bound // what is called for each job holds no more
 	if at, ok := any(at).(func(*Envelope) *json.RawMessage); ok {
 		m.json = at
 	}
@@ -91,20 +91,17 @@ func asked[T any](m member, k kind[T], at func(*Envelope) *T) member {
 	if m.unsent == "" && m.send == nil {
 		m.send = func(w rawjson.Writer, e *Envelope) rawjson.Writer {
 			v := *at(e)
-			if k.blank(v) {
-				return w
+			if ceil != nil {
+				v = ceil(v)
 			}
-			if k.ceil != nil {
-				v = k.ceil(v)
-			}
-			return k.show(w, m.name, v)
+			return show(w, name, v, false)
 		}
 	}
-	if k.ceil != nil {
-		m.round = func(e *Envelope) { *at(e) = k.ceil(*at(e)) }
+	if ceil != nil {
+		m.round = func(e *Envelope) { *at(e) = ceil(*at(e)) }
 	}
-	if k.bound != nil {
-		m.bound = func(e *Envelope) error { return k.bound(m.name, *at(e)) }
+	if bound != nil {
+		m.bound = func(e *Envelope) error { return bound(name, *at(e)) }
 	}
 	if m.alike == nil {
 		alike := k.alike
@@ -118,28 +115,25 @@ func asked[T any](m member, k kind[T], at func(*Envelope) *T) member {
 
 // happened is a member of Status, which any change but a claim may write where its
 // row says nothing else.
-func happened[T any](m member, k kind[T], at func(*Status) *T) member {
+func happened[T any](m member, k kind[T], at func(*Job) *T) member {
 	const none = "only the server sets it"
 	m.status, m.unread, m.unsent = true, none, none
 	if m.writes == unwritten && m.fixed == "" {
 		m.writes = atMoves
 	}
-	return filled(m, k, func(j *Job) *T { return at(&j.Status) })
+	return filled(m, k, at)
 }
 
 // filled has the journeys that both have: into an answer and into a store, and back.
 func filled[T any](m member, k kind[T], at func(*Job) *T) member {
+	// What is called for each job holds these and not the whole of m and k: fifty such
+	// functions must leave room in the processor's cache.
+	name, empty, show, equal, from := m.name, m.required, k.show, k.equal, k.from
 	if at, ok := any(at).(func(*Job) *json.RawMessage); ok {
 		m.size = func(j *Job) int { return len(*at(j)) }
 	}
 	if m.unshown == "" && m.show == nil {
-		m.show = func(w rawjson.Writer, j *Job, _ View) rawjson.Writer {
-			v := *at(j)
-			if !m.required && k.blank(v) {
-				return w
-			}
-			return k.show(w, m.name, v)
-		}
+		m.show = func(w rawjson.Writer, j *Job, _ View) rawjson.Writer { return show(w, name, *at(j), empty) }
 	}
 	if visible, show := m.visible, m.show; visible != nil {
 		m.show = func(w rawjson.Writer, j *Job, v View) rawjson.Writer {
@@ -158,18 +152,12 @@ func filled[T any](m member, k kind[T], at func(*Job) *T) member {
 		}
 	}
 	if m.equal == nil {
-		m.equal = func(a, b *Job) bool { return k.equal(*at(a), *at(b)) }
+		m.equal = func(a, b *Job) bool { return equal(*at(a), *at(b)) }
 	}
 	if m.column != "" && m.value == nil {
-		m.value = func(j *Job) any {
-			v := *at(j)
-			if !m.required && k.blank(v) {
-				return nil
-			}
-			return k.value(v)
-		}
+		m.value = k.value(at, m.required)
 		m.set = func(j *Job, v any) (ok bool) {
-			*at(j), ok = k.from(v)
+			*at(j), ok = from(v)
 			return ok
 		}
 	}
@@ -182,17 +170,25 @@ func same[T comparable](a, b T) bool { return a == b }
 
 func texts[S ~string]() kind[S] {
 	return kind[S]{
-		blank: func(v S) bool { return v == "" },
 		equal: same[S],
-		show: func(w rawjson.Writer, name string, v S) rawjson.Writer {
-			w.Str(name, string(v))
+		show: func(w rawjson.Writer, name string, v S, empty bool) rawjson.Writer {
+			if v != "" || empty {
+				w.Str(name, string(v))
+			}
 			return w
 		},
 		take: func(name string, v json.RawMessage) (S, error) {
 			s, err := text(v, name)
 			return S(s), err
 		},
-		value: func(v S) any { return string(v) },
+		value: func(at func(*Job) *S, empty bool) func(*Job) any {
+			return func(j *Job) any {
+				if v := *at(j); v != "" || empty {
+					return string(v)
+				}
+				return nil
+			}
+		},
 		from: func(v any) (S, bool) {
 			s, ok := v.(string)
 			return S(s), ok && utf8.ValidString(s)
@@ -202,10 +198,11 @@ func texts[S ~string]() kind[S] {
 
 func numbers[N ~int | ~int64 | ~uint8]() kind[N] {
 	return kind[N]{
-		blank: func(v N) bool { return v == 0 },
 		equal: same[N],
-		show: func(w rawjson.Writer, name string, v N) rawjson.Writer {
-			w.Int(name, int64(v))
+		show: func(w rawjson.Writer, name string, v N, empty bool) rawjson.Writer {
+			if v != 0 || empty {
+				w.Int(name, int64(v))
+			}
 			return w
 		},
 		take: func(name string, v json.RawMessage) (N, error) {
@@ -215,7 +212,14 @@ func numbers[N ~int | ~int64 | ~uint8]() kind[N] {
 			}
 			return N(n), nil
 		},
-		value: func(v N) any { return int64(v) },
+		value: func(at func(*Job) *N, empty bool) func(*Job) any {
+			return func(j *Job) any {
+				if v := *at(j); v != 0 || empty {
+					return int64(v)
+				}
+				return nil
+			}
+		},
 		from: func(v any) (N, bool) {
 			n, ok := v.(int64)
 			return N(n), ok
@@ -224,21 +228,26 @@ func numbers[N ~int | ~int64 | ~uint8]() kind[N] {
 }
 
 var flags = kind[bool]{
-	blank: func(v bool) bool { return !v },
 	equal: same[bool],
-	show: func(w rawjson.Writer, name string, v bool) rawjson.Writer {
+	show: func(w rawjson.Writer, name string, v, _ bool) rawjson.Writer {
 		if v {
 			w.Bool(name, v)
 		}
 		return w
 	},
 	take: func(_ string, v json.RawMessage) (bool, error) { return string(v) == "true", nil },
-	value: func(v bool) any {
-		if v {
-			return int64(1)
+	value: func(at func(*Job) *bool, empty bool) func(*Job) any {
+		return func(j *Job) any {
+			switch {
+			case *at(j):
+				return int64(1)
+			case empty:
+				return int64(0)
+			}
+			return nil
 		}
-		return int64(0)
 	},
+
 	from: func(v any) (bool, bool) {
 		n, ok := v.(int64)
 		return n == 1, ok
@@ -247,11 +256,10 @@ var flags = kind[bool]{
 
 // instants are shown, stored and sent in whole milliseconds.
 var instants = kind[time.Time]{
-	blank: time.Time.IsZero,
 	equal: time.Time.Equal,
 	ceil:  ceilInstant,
 	bound: boundInstant,
-	show: func(w rawjson.Writer, name string, v time.Time) rawjson.Writer {
+	show: func(w rawjson.Writer, name string, v time.Time, _ bool) rawjson.Writer {
 		w.Time(name, v)
 		return w
 	},
@@ -262,7 +270,14 @@ var instants = kind[time.Time]{
 		}
 		return t.UTC(), err
 	},
-	value: func(v time.Time) any { return v.UnixMilli() },
+	value: func(at func(*Job) *time.Time, empty bool) func(*Job) any {
+		return func(j *Job) any {
+			if v := *at(j); !v.IsZero() || empty {
+				return v.UnixMilli()
+			}
+			return nil
+		}
+	},
 	from: func(v any) (time.Time, bool) {
 		n, ok := v.(int64)
 		return time.UnixMilli(n).UTC(), ok
@@ -271,16 +286,24 @@ var instants = kind[time.Time]{
 
 // lengths of time, in whole milliseconds as instants are.
 var lengths = kind[time.Duration]{
-	blank: func(v time.Duration) bool { return v == 0 },
 	equal: same[time.Duration],
 	ceil:  ceilMillis,
 	bound: boundLength,
-	show: func(w rawjson.Writer, name string, v time.Duration) rawjson.Writer {
-		w.Int(name, v.Milliseconds())
+	show: func(w rawjson.Writer, name string, v time.Duration, empty bool) rawjson.Writer {
+		if v != 0 || empty {
+			w.Int(name, v.Milliseconds())
+		}
 		return w
 	},
-	take:  func(name string, v json.RawMessage) (time.Duration, error) { return count(v, name, time.Millisecond) },
-	value: func(v time.Duration) any { return v.Milliseconds() },
+	take: func(name string, v json.RawMessage) (time.Duration, error) { return count(v, name, time.Millisecond) },
+	value: func(at func(*Job) *time.Duration, empty bool) func(*Job) any {
+		return func(j *Job) any {
+			if v := *at(j); v != 0 || empty {
+				return v.Milliseconds()
+			}
+			return nil
+		}
+	},
 	from: func(v any) (time.Duration, bool) {
 		n, ok := v.(int64)
 		return time.Duration(n) * time.Millisecond, ok
@@ -289,15 +312,23 @@ var lengths = kind[time.Duration]{
 
 // raws are JSON, which is carried as it came.
 var raws = kind[json.RawMessage]{
-	blank: func(v json.RawMessage) bool { return len(v) == 0 },
 	equal: func(a, b json.RawMessage) bool { return bytes.Equal(a, b) },
 	alike: sameObject,
-	show: func(w rawjson.Writer, name string, v json.RawMessage) rawjson.Writer {
-		w.Raw(name, v)
+	show: func(w rawjson.Writer, name string, v json.RawMessage, _ bool) rawjson.Writer {
+		if len(v) > 0 {
+			w.Raw(name, v)
+		}
 		return w
 	},
-	take:  func(_ string, v json.RawMessage) (json.RawMessage, error) { return v, nil },
-	value: func(v json.RawMessage) any { return string(v) },
+	take: func(_ string, v json.RawMessage) (json.RawMessage, error) { return v, nil },
+	value: func(at func(*Job) *json.RawMessage, empty bool) func(*Job) any {
+		return func(j *Job) any {
+			if v := *at(j); len(v) > 0 || empty {
+				return string(v)
+			}
+			return nil
+		}
+	},
 	from: func(v any) (json.RawMessage, bool) {
 		s, ok := v.(string)
 		if !ok || s == "" {

@@ -297,7 +297,7 @@ func TestLateAck(t *testing.T) {
 }
 
 // A zombie of the life before a manual retry is a stranger, although the
-// attempt number is the same (failures F33).
+// attempt number is the same.
 func TestReviveEndsAllClaims(t *testing.T) {
 	j := started(t, `{"max_attempts":1,"on_exhaustion":"dead_letter"}`)
 	now := j.StartedAt

@@ -161,9 +161,8 @@ func (j *Job) refuse(on trigger) *Error {
 			}
 		}
 	}
-	e := Errorf(Conflict, "job %s is %s, expected %s for %s", j.ID, j.State, want, on)
-	e.Details = map[string]any{"job_id": string(j.ID), "current_state": string(j.State), "expected_state": want}
-	return e
+	return Errorf(Conflict, "job %s is %s, expected %s for %s", j.ID, j.State, want, on).
+		With(map[string]any{"job_id": string(j.ID), "current_state": string(j.State), "expected_state": want})
 }
 
 // due is the instant at which a clock must look at the job again, or zero.

@@ -21,6 +21,7 @@ var (
 	sends     []func(rawjson.Writer, *Envelope) rawjson.Writer // all of a PUSH
 	options   []func(rawjson.Writer, *Envelope) rawjson.Writer // what is sent but the id, the type and the args
 	rows      []member                                         // all, for what is not in a hurry
+	rawRows   []*member                                        // of Envelope, that are JSON
 	sizes     []func(*Job) int
 	rounds    []func(*Envelope)       // up to whole milliseconds
 	bounds    []func(*Envelope) error // of lengths and instants
@@ -145,8 +146,11 @@ func indexJourneys() {
 		if m.bound != nil {
 			bounds = append(bounds, m.bound)
 		}
+		if m.json != nil {
+			rawRows = append(rawRows, &rows[i])
+		}
 		if m.size != nil {
-			sizes = append(sizes, rows[i].size)
+			sizes = append(sizes, m.size)
 		}
 	}
 }

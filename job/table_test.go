@@ -54,3 +54,42 @@ func TestTimesOfAnEnvelopeAreRoundedAndBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestEveryMemberAboutWhenIsCompared: SameOptions compares what is timed by hand,
+// and a new one must not be left out.
+func TestEveryMemberAboutWhenIsCompared(t *testing.T) {
+	t.Parallel()
+	now := time.UnixMilli(1_800_000_000_000).UTC()
+	for i := range rows {
+		m := &rows[i]
+		if !m.timed {
+			continue
+		}
+		plain := Envelope{Type: "email.send", Args: []byte(`[]`)}
+		asked := plain
+		switch f := reflect.ValueOf(&asked).Elem().FieldByName(m.field); f.Type() {
+		case reflect.TypeFor[time.Duration]():
+			f.SetInt(int64(time.Hour))
+		case reflect.TypeFor[time.Time]():
+			f.Set(reflect.ValueOf(now.Add(time.Hour)))
+		case reflect.TypeFor[bool]():
+			f.SetBool(true)
+		default:
+			t.Fatalf("%s is timed, and this test knows no value for it", m.field)
+		}
+		c, err := asked.Check()
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored, err := c.Push(now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !asked.SameOptions(stored) {
+			t.Errorf("%s: a job is not what was asked for", m.field)
+		}
+		if plain.SameOptions(stored) {
+			t.Errorf("%s: a job that has it is the same as one without", m.field)
+		}
+	}
+}

@@ -44,10 +44,8 @@ func boundInstant(name string, at time.Time) error {
 
 // size is how much JSON the envelope holds, of which a job may have MaxJobBytes.
 func (e *Envelope) size() (n int) {
-	for i := range rows {
-		if rows[i].json != nil {
-			n += len(*rows[i].json(e))
-		}
+	for _, m := range rawRows {
+		n += len(*m.json(e))
 	}
 	return n
 }

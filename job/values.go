@@ -2,7 +2,6 @@ package job
 
 import (
 	"encoding/json"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -40,16 +39,7 @@ func bare(v json.RawMessage) string {
 }
 
 // integer is a JSON number without a fraction, in whatever notation.
-func integer(v json.RawMessage) (int64, bool) {
-	if n, err := strconv.ParseInt(string(v), 10, 64); err == nil {
-		return n, true
-	}
-	f, err := strconv.ParseFloat(string(v), 64)
-	if err != nil || v[0] == '"' || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
-		return 0, false
-	}
-	return int64(f), true
-}
+func integer(v json.RawMessage) (int64, bool) { return rawjson.Integer(v) }
 
 // count is a whole, non-negative number of units, at most MaxDuration.
 func count(v json.RawMessage, field string, unit time.Duration) (time.Duration, error) {
@@ -81,7 +71,5 @@ func shown(v json.RawMessage) string {
 }
 
 func tooLarge(what string, size, limit int) *Error {
-	e := Errorf(TooLarge, "%s is %d bytes, at most %d are taken", what, size, limit)
-	e.Details = map[string]any{"size": size, "limit": limit}
-	return e
+	return Errorf(TooLarge, "%s is %d bytes, at most %d are taken", what, size, limit).With(map[string]any{"size": size, "limit": limit})
 }

@@ -16,86 +16,79 @@ import (
 
 // Status is how an outbox is.
 type Status struct {
-	Pending int64 // written by the app, and not taken yet
-	Taken   int64 // a relay is sending them now
-	Relayed int64 // sent; they stay until their jobs have ended
-	Sent    int64 // sent; they stay for a while
-	Parked  int64 // they can never be jobs, until somebody mends them
-	Strays  []Stray
-	Oldest  time.Time
-	Lag     time.Duration // how long the oldest pending row has waited
-	Relays  []Peer
+	Pending int64         `json:"pending"` // written by the app, and not taken yet
+	Taken   int64         `json:"taken"`   // a relay is sending them now
+	Relayed int64         `json:"relayed"` // sent; they stay until their jobs have ended
+	Sent    int64         `json:"sent"`    // sent; they stay for a while
+	Parked  int64         `json:"parked"`  // they can never be jobs, until somebody mends them
+	Strays  []Stray       `json:"strays"`
+	Oldest  time.Time     `json:"-"`
+	Lag     time.Duration `json:"-"` // how long the oldest pending row has waited
+	Relays  []Peer        `json:"relays"`
 }
 
-// Stray is how many rows have a status that is none: no relay ever takes them.
+// Stray counts rows with an invalid status, which no relay ever takes.
 type Stray struct {
-	Status string
-	Rows   int64
+	Status string `json:"status"`
+	Rows   int64  `json:"rows"`
 }
 
 // Peer is a job server that relays the outbox, or has within the last day.
 type Peer struct {
-	Owner string
-	Mode  Release
-	Sent  int64
-	Seen  time.Time
+	Owner string    `json:"owner"`
+	Mode  Release   `json:"release"`
+	Sent  int64     `json:"sent"`
+	Seen  time.Time `json:"seen_at"`
 }
 
 // Parked is a row that can never be a job.
 type Parked struct {
-	ID       int64
-	Type     string
-	Attempts int64
-	Written  time.Time
-	Reason   string
+	ID       int64     `json:"id"`
+	Type     string    `json:"type"`
+	Attempts int64     `json:"attempts"`
+	Written  time.Time `json:"created_at"`
+	Reason   string    `json:"error"`
 }
 
 // Inspect counts the rows of an outbox; now is the time of the caller. The error is Unavailable.
 func Inspect(ctx context.Context, db *sql.DB, d Dialect, now time.Time) (Status, error) {
 	var s Status
-	err := ask(ctx, db, d, func(rows *sql.Rows) error {
+	err := ask(ctx, db, d, func(rows *sql.Rows) (bool, error) {
 		var text sql.NullString
 		var n, oldest int64
 		if err := rows.Scan(&text, &n, &oldest); err != nil {
-			return err
+			return false, err
 		}
 		status := text.String
 		into := map[string]*int64{"pending": &s.Pending, "taken": &s.Taken, "relayed": &s.Relayed, "sent": &s.Sent, "parked": &s.Parked}[status]
-		if into == nil || status == "taken" && d.sql.Take == "" {
+		if into == nil || status == "taken" && !d.shared() {
 			s.Strays = append(s.Strays, Stray{status, n})
-			return nil
+			return true, nil
 		}
 		*into = n
 		if status == "pending" && oldest > 0 {
 			s.Oldest = time.UnixMilli(oldest).UTC()
 			s.Lag = max(0, now.Sub(s.Oldest))
 		}
-		return nil
+		return true, nil
 	}, d.sql.Stats)
 	if err != nil {
 		return Status{}, err
 	}
-	err = ask(ctx, db, d, func(rows *sql.Rows) error {
-		var p Peer
-		var seen int64
-		err := rows.Scan(&p.Owner, &p.Mode, &p.Sent, &seen)
-		p.Seen = time.UnixMilli(seen).UTC()
-		s.Relays = append(s.Relays, p)
-		return err
-	}, d.sql.Peers, now.Add(-24*time.Hour).UnixMilli())
+	err = ask(ctx, db, d, intoPeers(&s.Relays), d.sql.Peers, now.Add(-24*time.Hour).UnixMilli())
 	return s, err
 }
 
 // ParkedRows are the rows that are parked, from above an id on, at most limit of them.
 func ParkedRows(ctx context.Context, db *sql.DB, d Dialect, after int64, limit int) (all []Parked, err error) {
-	err = ask(ctx, db, d, func(rows *sql.Rows) error {
+	err = ask(ctx, db, d, func(rows *sql.Rows) (bool, error) {
 		var p Parked
 		var written int64
 		var reason sql.NullString
 		err := rows.Scan(&p.ID, &p.Type, &p.Attempts, &written, &reason)
 		p.Written, p.Reason = time.UnixMilli(written).UTC(), reason.String
 		all = append(all, p)
-		return err
+		return true, err
 	}, d.sql.List, after, limit)
 	return all, err
 }
@@ -131,11 +124,7 @@ func onParked(ctx context.Context, db *sql.DB, d Dialect, stmt string, ids []int
 		if len(some) == 0 {
 			return changed, nil
 		}
-		res, err := db.ExecContext(ctx, fill(stmt, "{ids}", list(some)))
-		if err != nil {
-			return changed, unavailable(d, err)
-		}
-		n, err := res.RowsAffected()
+		n, err := affected(db.ExecContext(ctx, fill(stmt, "{ids}", list(some))))
 		if err != nil {
 			return changed, unavailable(d, err)
 		}
@@ -152,9 +141,8 @@ func list(ids []int64) string {
 	return strings.Join(slices.Compact(texts), ",")
 }
 
-func ask(ctx context.Context, db *sql.DB, d Dialect, fn func(*sql.Rows) error, query string, args ...any) error {
-	err := eachOf(ctx, db, func(rows *sql.Rows) (bool, error) { return true, fn(rows) }, query, args...)
-	if err != nil {
+func ask(ctx context.Context, db *sql.DB, d Dialect, fn func(*sql.Rows) (more bool, err error), query string, args ...any) error {
+	if err := eachOf(ctx, db, fn, query, args...); err != nil {
 		return unavailable(d, err)
 	}
 	return nil

@@ -2,8 +2,6 @@ package outbox
 
 import (
 	"context"
-	"database/sql"
-	"database/sql/driver"
 	"regexp"
 	"slices"
 	"time"
@@ -63,10 +61,10 @@ func (r *Relay) recognize(ctx context.Context, replaced bool) error {
 // watch looks, once a second, whether a database that is a file is still there.
 func (r *Relay) watch() error {
 	now := r.o.Now()
-	if r.d.sql.Path == "" || now.Before(r.file.next) && now.After(r.file.next.Add(-2*seatEvery)) {
+	if r.d.sql.Path == "" || now.Before(r.file.next) && now.After(r.file.next.Add(-2*lookEvery)) {
 		return nil
 	}
-	r.file.next = now.Add(seatEvery)
+	r.file.next = now.Add(lookEvery)
 	if err := r.file.moved(); err != nil {
 		r.forget()
 		return job.Errorf(job.Unavailable, "outbox %s: %w", r.o.Name, err)
@@ -77,14 +75,7 @@ func (r *Relay) watch() error {
 // forget gives up the connection, and all that is known of a database that is
 // gone: its rows have nothing to do with those of the one that takes its place.
 func (r *Relay) forget() {
-	if r.changed != nil {
-		_ = r.changed.Close() // before its connection
-		r.changed = nil
-	}
-	if r.conn != nil {
-		discard(r.conn)
-		r.conn = nil
-	}
+	r.drop(false)
 	r.of, r.settled, r.count, r.swept, r.follows = "", nil, 0, sweep{}, followed{}
 	r.started, r.renewed, r.renewal = false, time.Time{}, time.Time{}
 	r.seenLeases, r.over = nil, 0
@@ -108,30 +99,26 @@ func (r *Relay) warnOfDatabase(ctx context.Context) error {
 	return nil
 }
 
-// drop gives the connection back. Errors of closing it change nothing.
-func (r *Relay) drop() {
+// drop gives the connection back, or closes it if it is not trusted again. Errors
+// of closing change nothing.
+func (r *Relay) drop(trusted bool) {
 	if r.changed != nil {
-		_ = r.changed.Close()
+		_ = r.changed.Close() // before its connection
 		r.changed = nil
 	}
-	if r.conn != nil {
+	if r.conn != nil && trusted {
 		_ = r.conn.Close()
-		r.conn = nil
+	} else if r.conn != nil {
+		discard(r.conn)
 	}
+	r.conn = nil
 }
 
 // failed is an error of the database, said as well as possible: a table that is
 // gone is told with the command that makes it. The connection is not trusted again.
 func (r *Relay) failed(ctx context.Context, doing string, err error) error {
-	if r.changed != nil {
-		_ = r.changed.Close() // before its connection
-		r.changed = nil
-	}
-	if r.conn != nil {
-		_ = r.conn.Raw(func(any) error { return driver.ErrBadConn }) // nor given to anybody else
-	}
-	r.drop()
-	if r.shared() {
+	r.drop(false)
+	if r.d.shared() {
 		// What was asked last may have been done, and its answer lost: rows may be
 		// taken of which this relay does not know. It begins again.
 		r.started, r.renewal = false, time.Time{}
@@ -150,33 +137,6 @@ func (r *Relay) check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, reaching)
 	defer cancel()
 	return Check(ctx, r.db, r.d)
-}
-
-// each calls fn for the rows of a query until it says no. The rows are closed
-// when it returns: a connection cannot be dropped before that.
-func (r *Relay) each(ctx context.Context, fn func(*sql.Rows) (more bool, err error), query string, args ...any) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	return eachOf(ctx, r.conn, fn, query, args...)
-}
-
-// rowser is what *sql.Conn and *sql.Tx have in common.
-type rowser interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}
-
-func eachOf(ctx context.Context, from rowser, fn func(*sql.Rows) (more bool, err error), query string, args ...any) error {
-	rows, err := from.QueryContext(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close() // Err tells of what matters
-	for rows.Next() {
-		if more, err := fn(rows); err != nil || !more {
-			return err
-		}
-	}
-	return rows.Err()
 }
 
 // trouble is a database or a job server that does not answer.

@@ -3,8 +3,7 @@ package outbox
 import (
 	"context"
 	"database/sql"
-	"errors"
-	"strings"
+	"slices"
 
 	"github.com/outrider-jobs/outrider/internal/outboxsql"
 	"github.com/outrider-jobs/outrider/job"
@@ -49,6 +48,17 @@ func (d Dialect) In(path string) Dialect {
 	return d
 }
 
+// shared reports whether several relays may work on an outbox side by side.
+func (d Dialect) shared() bool { return d.sql.Take != "" }
+
+// perStatement is how many rows one statement changes.
+func (d Dialect) perStatement() int {
+	if d.shared() {
+		return manyRows
+	}
+	return fewRows
+}
+
 // columns are what the statements of any dialect name.
 var columns = []string{"id", "job_id", "job_type", "job_args", "job_options", "status",
 	"owner", "attempts", "next_try_at", "created_at", "sent_at", "error"}
@@ -61,30 +71,13 @@ func Init(ctx context.Context, db *sql.DB, d Dialect) error {
 	if err := d.known(); err != nil {
 		return err
 	}
-	if err := create(ctx, db, d); err != nil {
+	if err := outboxsql.Run(ctx, db, d.sql.Create); err != nil {
 		return job.Errorf(job.Unavailable, "make the outbox table %s: %w", d.sql.Table, err)
 	}
 	if err := Check(ctx, db, d); err != nil {
 		return err
 	}
 	return CheckTicks(ctx, db, d)
-}
-
-func create(ctx context.Context, db *sql.DB, d Dialect) error {
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback() // after Commit it does nothing
-	for _, stmt := range strings.SplitAfter(d.sql.Create, ";\n") {
-		if strings.TrimSpace(stmt) == "" {
-			continue
-		}
-		if _, err := tx.ExecContext(ctx, stmt); err != nil {
-			return err
-		}
-	}
-	return tx.Commit()
 }
 
 // Check says what the outbox lacks, in one sentence with the command that mends
@@ -95,7 +88,7 @@ func Check(ctx context.Context, db *sql.DB, d Dialect) error {
 	if err := d.known(); err != nil {
 		return err
 	}
-	has, err := columnsOf(ctx, db, d)
+	has, err := texts(ctx, db, d.sql.Columns)
 	if err != nil {
 		return job.Errorf(job.Unavailable, "look at the outbox table %s: %w", d.sql.Table, err)
 	}
@@ -103,14 +96,16 @@ func Check(ctx context.Context, db *sql.DB, d Dialect) error {
 		return job.Errorf(job.NotFound, "the database has no outbox table %s; make it with: outrider outbox init DSN", d.sql.Table)
 	}
 	for _, c := range columns {
-		if !has[c] {
+		if !slices.Contains(has, c) {
 			return job.Errorf(job.Unsupported, "the outbox table %s has no column %s; rename that table or add the column, then run: outrider outbox init DSN", d.sql.Table, c)
 		}
 	}
 	if err := audit(ctx, db, d, d.sql.Audit); err != nil {
 		return err
 	}
-	if _, err := identity(ctx, db, d); err != nil {
+	if _, err := identity(ctx, db, d); err != nil && ctx.Err() != nil {
+		return job.Errorf(job.Unavailable, "look at the outbox table %s: %w", d.sql.Table, err)
+	} else if err != nil {
 		return job.Errorf(job.Unsupported, "the outbox table %s has no identity, from which job ids are made (%w); make it with: outrider outbox init DSN", d.sql.Table, err)
 	}
 	return nil
@@ -125,46 +120,19 @@ func CheckTicks(ctx context.Context, db *sql.DB, d Dialect) error {
 
 func audit(ctx context.Context, db *sql.DB, d Dialect, questions []string) error {
 	for _, question := range questions {
-		var missing string
-		err := db.QueryRowContext(ctx, question).Scan(&missing)
-		if err == nil {
-			return job.Errorf(job.Unsupported, "the outbox table %s is not whole: %s", d.sql.Table, missing)
-		}
-		if !errors.Is(err, sql.ErrNoRows) {
+		missing, err := texts(ctx, db, question)
+		if err != nil {
 			return job.Errorf(job.Unavailable, "look at the outbox table %s: %w", d.sql.Table, err)
+		}
+		if len(missing) > 0 {
+			return job.Errorf(job.Unsupported, "the outbox table %s is not whole: %s", d.sql.Table, missing[0])
 		}
 	}
 	return nil
 }
 
-func columnsOf(ctx context.Context, db querier, d Dialect) (map[string]bool, error) {
-	rows, err := db.QueryContext(ctx, d.sql.Columns)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close() // Err tells of what matters
-	has := map[string]bool{}
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return nil, err
-		}
-		has[name] = true
-	}
-	return has, rows.Err()
-}
-
-// querier is what *sql.DB and *sql.Conn have in common.
-type querier interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
 // identity reads the text that tells this outbox from all others.
-func identity(ctx context.Context, db querier, d Dialect) (string, error) {
-	var id string
-	if err := db.QueryRowContext(ctx, d.sql.Identity).Scan(&id); err != nil {
-		return "", err
-	}
-	return id, nil
+func identity(ctx context.Context, db querier, d Dialect) (id string, err error) {
+	err = db.QueryRowContext(ctx, d.sql.Identity).Scan(&id)
+	return id, err
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// A probe is what somebody does, to no row.
+// A probe is a statement that needs a right, and touches no row.
 type probe struct{ verb, table, stmt string }
 
-// probes are those of a relay.
+// probes are for what a relay does.
 var probes = []probe{
 	{"SELECT", "", "SELECT id FROM {table} WHERE id = 0"},
 	{"UPDATE", "", "UPDATE {table} SET status = status WHERE id = 0"},
@@ -23,7 +23,7 @@ var probes = []probe{
 	{"SELECT", "_identity", "SELECT value FROM {table} WHERE one = 0"},
 }
 
-// tickProbes are those of schedules of several servers.
+// tickProbes are for what schedules of several servers do besides.
 var tickProbes = []probe{
 	{"INSERT", "", "INSERT INTO {table} (job_type, job_args) SELECT job_type, job_args FROM {table} WHERE id = 0"},
 	{"SELECT", "_ticks", "SELECT name FROM {table} WHERE name = '' AND at = -1"},
@@ -72,20 +72,4 @@ func Faults(ctx context.Context, db *sql.DB, d Dialect, ticks bool) ([]string, e
 		}
 	}
 	return faults, nil
-}
-
-func texts(ctx context.Context, db *sql.DB, query string) (all []string, err error) {
-	rows, err := db.QueryContext(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close() // Err tells of what matters
-	for rows.Next() {
-		var s string
-		if err := rows.Scan(&s); err != nil {
-			return nil, err
-		}
-		all = append(all, s)
-	}
-	return all, rows.Err()
 }

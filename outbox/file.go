@@ -12,10 +12,10 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// openFile is where a database lies that is a file. A connection stays with the file
-// that it has opened, also when that one is deleted or another takes its place:
-// it would never see a row of the app again, and what it writes is lost. The zero
-// value knows of no file yet. It is for one goroutine at a time.
+// openFile watches the file of a database that is one. A connection stays with the
+// file that it has opened, even when that is deleted or replaced: it would never see
+// a row of the app again, and what it writes would be lost. The zero value knows of
+// no file yet. It is for one goroutine at a time.
 type openFile struct {
 	path string
 	is   fs.FileInfo // what path named when the connections of the pool were opened
@@ -24,8 +24,8 @@ type openFile struct {
 }
 
 const (
-	seatEvery = time.Second
-	seatTries = 3
+	lookEvery = time.Second
+	openTries = 3
 )
 
 // moved says, as an error, that the path does not name the file any more that is
@@ -63,7 +63,7 @@ func (s *openFile) conn(ctx context.Context, db *sql.DB, d Dialect) (conn *sql.C
 		conn, err = db.Conn(ctx)
 		return conn, false, err
 	}
-	for range seatTries {
+	for range openTries {
 		was, err := os.Stat(s.path)
 		if err != nil && s.is == nil { // whoever opens a file for the first time may make it
 			conn, err := db.Conn(ctx)

@@ -55,7 +55,7 @@ type outboxPlay struct {
 	ids     []string          // that rows were given
 	ended   map[job.ID]bool   // jobs that have, on any disk
 	heirs   map[job.ID]job.ID // who has replaced a job, on any disk
-	again   map[job.ID]bool   // jobs that may run again, as their rows' fate was not written yet
+	again   map[job.ID]bool   // jobs that may run again, as their rows' outcome was not written yet
 	old     bool              // an old store was put back
 	disks   int
 }

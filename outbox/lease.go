@@ -29,9 +29,6 @@ const (
 	OnComplete Release = "on_complete"
 )
 
-// shared reports whether other relays may work beside this one.
-func (r *Relay) shared() bool { return r.d.sql.Take != "" }
-
 // lease makes sure that the relay may work, and says so. It renews its place
 // after a third of the lease, and then looks after those that have died.
 func (r *Relay) lease(ctx context.Context) (bool, error) {
@@ -45,7 +42,7 @@ func (r *Relay) lease(ctx context.Context) (bool, error) {
 	if now.Sub(r.renewed) > r.o.Lease {
 		r.started = false // others may have taken what this relay had
 	}
-	if !r.shared() {
+	if !r.d.shared() {
 		if _, err := r.look(ctx); err != nil {
 			return false, err
 		}
@@ -54,7 +51,7 @@ func (r *Relay) lease(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if was := r.standby; !r.shared() && n == 0 {
+	if was := r.standby; !r.d.shared() && n == 0 {
 		if r.standby = true; !was {
 			r.say(func(s *RelayState) { s.Standby = true })
 			if err := r.logStandby(ctx); err != nil {
@@ -82,7 +79,7 @@ func (r *Relay) lease(ctx context.Context) (bool, error) {
 // a longer one nobody knows who could renew a lease in it.
 func (r *Relay) renew(ctx context.Context) (int64, error) {
 	now, args := r.o.Now(), []any{r.o.Owner, string(r.o.Release), r.o.Lease.Milliseconds()}
-	if !r.shared() {
+	if !r.d.shared() {
 		args = append(args, r.over)
 	}
 	n, err := r.change(ctx, "renew the lease in", r.d.sql.Renew, args...)
@@ -152,33 +149,29 @@ func (r *Relay) stayAlive(ctx context.Context) (stop func()) {
 
 // logStandby says whom this relay waits for, and how long at most.
 func (r *Relay) logStandby(ctx context.Context) error {
-	var other string
-	var last int64
-	err := r.each(ctx, func(rows *sql.Rows) (bool, error) {
-		var owner, mode string
-		var sent, seen int64
-		err := rows.Scan(&owner, &mode, &sent, &seen)
-		if owner != r.o.Owner && seen > last {
-			other, last = owner, seen
-		}
-		return true, err
-	}, r.d.sql.Peers, int64(0))
+	peers, err := r.peers(ctx, 0)
 	if err != nil {
-		return r.failed(ctx, "look for other relays in", err)
+		return err
 	}
-	seen, now := time.UnixMilli(last).UTC(), r.o.Now().UTC()
-	if now.Before(seen) {
-		now = seen
+	other := Peer{Seen: time.UnixMilli(0).UTC()}
+	for _, p := range peers {
+		if p.Seen.After(other.Seen) {
+			other = p
+		}
+	}
+	now := r.o.Now().UTC()
+	if now.Before(other.Seen) {
+		now = other.Seen
 	}
 	r.o.Log.Warn("outbox: another job server relays this outbox, so this one stands by. If that one is dead, this one takes over when its lease has run out, and this one has watched it for as long",
-		"outbox", r.o.Name, "owner", other, "last_seen", seen.Format(time.RFC3339), "lease_until", now.Add(r.o.Lease).Format(time.RFC3339))
+		"outbox", r.o.Name, "owner", other.Owner, "last_seen", other.Seen.Format(time.RFC3339), "lease_until", now.Add(r.o.Lease).Format(time.RFC3339))
 	return nil
 }
 
 // resume takes up what this owner had when it stopped: rows that were taken and
 // not sent are everybody's again, those of jobs under way are followed again.
 func (r *Relay) resume(ctx context.Context) error {
-	if r.shared() {
+	if r.d.shared() {
 		if _, err := r.change(ctx, "give rows back to", r.d.sql.Back, r.o.Owner); err != nil {
 			return err
 		}
@@ -190,102 +183,13 @@ func (r *Relay) resume(ctx context.Context) error {
 	return r.reload(ctx)
 }
 
-// freeRowsOfDead frees the rows of owners that have died.
-func (r *Relay) freeRowsOfDead(ctx context.Context) error {
-	if err := r.adopt(ctx); err != nil {
-		return err
-	}
-	still, err := r.look(ctx)
-	if err != nil {
-		return err
-	}
-	for _, owner := range still {
-		freed := int64(0)
-		for {
-			n, err := r.change(ctx, "free the rows of a dead relay in", r.d.sql.Free, owner)
-			if err != nil {
-				return err
-			}
-			if freed += n; n == 0 {
-				break
-			}
-			if err := r.live(ctx); err != nil {
-				return err
-			}
-		}
-		if _, err := r.change(ctx, "note a dead relay in", r.d.sql.Bury, owner); err != nil {
-			return err
-		}
-		if freed > 0 {
-			r.more = true
-			r.o.Log.Warn("outbox: a job server has not renewed its lease; its rows are sent again under the same job ids",
-				"outbox", r.o.Name, "owner", owner, "rows", freed)
-		}
-	}
-	return nil
-}
-
-// adopt gives owners that have rows and no lease one that runs out: rows that
-// nobody frees would wait for ever. One that lives renews it.
-func (r *Relay) adopt(ctx context.Context) error {
-	for after := ""; r.d.sql.Holder != ""; {
-		owner, leased := "", int64(0)
-		err := r.each(ctx, func(rows *sql.Rows) (bool, error) { return true, rows.Scan(&owner, &leased) }, r.d.sql.Holder, after)
-		if err != nil {
-			return r.failed(ctx, "look for owners in", err)
-		}
-		if owner == "" {
-			return nil
-		}
-		after = owner
-		if leased != 0 || owner == r.o.Owner {
-			continue
-		}
-		if _, err := r.change(ctx, "note a relay that is gone in", r.d.sql.Adopt, owner, r.o.Lease.Milliseconds()); err != nil {
-			return err
-		}
-		r.o.Log.Warn("outbox: rows belong to a job server that is not in the table of relays; they are sent again under the same job ids unless it comes back",
-			"outbox", r.o.Name, "owner", owner)
-	}
-	return nil
-}
-
-// warnOfPeers says at the start what a lost disk may have lost: this owner is
-// new here, and another has sent rows for good within the last day.
-func (r *Relay) warnOfPeers(ctx context.Context) error {
-	if r.warnedPeers || r.d.sql.Peers == "" {
-		return nil
-	}
-	r.warnedPeers = true
-	var lost, last int64
-	err := r.each(ctx, func(rows *sql.Rows) (bool, error) {
-		var owner, mode string
-		var sent, seen int64
-		if err := rows.Scan(&owner, &mode, &sent, &seen); err != nil {
-			return false, err
-		}
-		if owner != r.o.Owner && mode == string(OnRelay) && sent > 0 {
-			lost, last = lost+sent, max(last, seen)
-		}
-		return true, nil
-	}, r.d.sql.Peers, r.o.Now().Add(-24*time.Hour).UnixMilli())
-	if err != nil {
-		return r.failed(ctx, "look for other relays in", err)
-	}
-	if r.o.Fresh && lost > 0 {
-		r.o.Log.Warn("outbox: this job server's disk is new, and rows of this outbox were sent to another one with on_relay: what had not ended there is lost if its disk is. Bring that disk back, or relay with release on_complete",
-			"outbox", r.o.Name, "rows_sent_by_others", lost, "last_seen", time.UnixMilli(last).UTC().Format(time.RFC3339))
-	}
-	return nil
-}
-
 // leave tells the others that this relay has stopped, so that nobody waits for
 // its lease. Rows of jobs under way keep theirs: the jobs are on this disk.
 func (r *Relay) leave(ctx context.Context) error {
 	if r.standby || !r.started {
 		return nil
 	}
-	if r.shared() {
+	if r.d.shared() {
 		if _, err := r.change(ctx, "give rows back to", r.d.sql.Back, r.o.Owner); err != nil {
 			return err
 		}
@@ -323,11 +227,11 @@ func (r *Relay) take(ctx context.Context) ([]row, error) {
 	}
 	batch, full, err := r.read(ctx, tx, r.d.sql.Pending)
 	if err == nil && len(batch) > 0 {
-		fates := make([]outcome, len(batch))
+		outcomes := make([]outcome, len(batch))
 		for i, b := range batch {
-			fates[i].row = b.id
+			outcomes[i].row = b.id
 		}
-		_, err = tx.ExecContext(ctx, fill(r.d.sql.Take, "{ids}", idsOf(fates)), r.o.Owner)
+		_, err = tx.ExecContext(ctx, fill(r.d.sql.Take, "{ids}", idsOf(outcomes)), r.o.Owner)
 	}
 	if err == nil {
 		err = tx.Commit()
@@ -340,39 +244,11 @@ func (r *Relay) take(ctx context.Context) ([]row, error) {
 	return batch, nil
 }
 
-// giveBack makes the rows that are taken and have no fate everybody's again.
+// giveBack makes the rows that are taken and have no outcome everybody's again.
 func (r *Relay) giveBack(ctx context.Context) {
-	if !r.shared() || len(r.settled) > 0 {
+	if !r.d.shared() || len(r.settled) > 0 {
 		return
 	}
 	// If this fails, the lease runs out.
 	_, _ = r.change(context.WithoutCancel(ctx), "give rows back to", r.d.sql.Back, r.o.Owner)
-}
-
-// patience is how long one statement may take: a connection that is half open
-// must not hold the relay for ever.
-const patience = 15 * time.Second
-
-// reaching is how long it may take to connect and to look whose outbox it is. Of
-// several hosts some may be away, and a connection that waits in the pool may be
-// half open, too.
-const reaching = 2 * patience
-
-// change runs a statement and says how many rows it changed. It goes on when ctx
-// ends: it is short, and half of it would be none of it.
-func (r *Relay) change(ctx context.Context, doing, stmt string, args ...any) (int64, error) {
-	if err := r.open(ctx); err != nil {
-		return 0, err
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-	defer cancel()
-	res, err := r.conn.ExecContext(ctx, stmt, args...)
-	if err != nil {
-		return 0, r.failed(ctx, doing, err)
-	}
-	n, err := res.RowsAffected()
-	if err != nil {
-		return 0, r.failed(ctx, doing, err)
-	}
-	return n, nil
 }

@@ -16,14 +16,14 @@ import (
 // What is remembered is not read again. If it is lost in a crash the rows are
 // sent again, which adds nothing.
 
-// outcome is what has become of a row, and must still be written to it.
+// outcome is what has become of a row, and is still to be written to it.
 type outcome struct {
 	row    int64
 	verb   verb
 	tries  int
 	reason string
 	until  int64    // putOff: milliseconds since 1970
-	by     [16]byte // sent, passed: the job of another row or of nobody's that answers for this one; zero: its own
+	by     [16]byte // sent, passed: another job, which answers for this row; zero: the row's own
 }
 
 type verb int
@@ -39,8 +39,8 @@ const (
 )
 
 // compare is 0 where one statement can write both.
-func (f outcome) compare(g outcome) int {
-	return cmp.Or(cmp.Compare(f.verb, g.verb), cmp.Compare(f.tries, g.tries), cmp.Compare(f.until, g.until), strings.Compare(f.reason, g.reason))
+func (o outcome) compare(p outcome) int {
+	return cmp.Or(cmp.Compare(o.verb, p.verb), cmp.Compare(o.tries, p.tries), cmp.Compare(o.until, p.until), strings.Compare(o.reason, p.reason))
 }
 
 const (
@@ -49,15 +49,15 @@ const (
 	maxRuns  = 100  // conditions in one query
 )
 
-func (r *Relay) settle(row row, f outcome) {
+func (r *Relay) settle(row row, o outcome) {
 	if len(r.settled) == 0 {
 		r.oldest = r.o.Now()
 	}
-	f.row = row.id
-	r.settled = append(r.settled, f)
+	o.row = row.id
+	r.settled = append(r.settled, o)
 }
 
-// skip is the condition that leaves out the rows whose fate is known. They are
+// skip is the condition that leaves out the rows whose outcome is known. They are
 // nearly always a few runs of ids without a gap; if not, they are marked first.
 func (r *Relay) skip(ctx context.Context) (string, error) {
 	if len(r.settled) >= markFull {
@@ -80,10 +80,10 @@ func (r *Relay) skip(ctx context.Context) (string, error) {
 }
 
 // runsOf are the first and last of each run of ids without a gap.
-func runsOf(fates []outcome) [][2]int64 {
-	ids := make([]int64, len(fates))
-	for i, f := range fates {
-		ids[i] = f.row
+func runsOf(outcomes []outcome) [][2]int64 {
+	ids := make([]int64, len(outcomes))
+	for i, o := range outcomes {
+		ids[i] = o.row
 	}
 	slices.Sort(ids)
 	var runs [][2]int64
@@ -114,7 +114,7 @@ func (r *Relay) tidy(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// mark writes the fate of the first n settled rows, or returns an error and
+// mark writes the outcome of the first n settled rows, or returns an error and
 // keeps those that are not written.
 func (r *Relay) mark(ctx context.Context, n int) error {
 	slices.SortStableFunc(r.settled[:n], outcome.compare)
@@ -126,9 +126,9 @@ func (r *Relay) mark(ctx context.Context, n int) error {
 		r.count = 0
 	}
 	for n > 0 {
-		f := r.settled[0]
+		o := r.settled[0]
 		of := 1
-		for of < min(n, r.perStatement()) && r.settled[of].compare(f) == 0 {
+		for of < min(n, r.d.perStatement()) && r.settled[of].compare(o) == 0 {
 			of++
 		}
 		if err := r.write(ctx, r.settled[:of]); err != nil {
@@ -143,45 +143,37 @@ func (r *Relay) mark(ctx context.Context, n int) error {
 	return nil
 }
 
-// write is one statement for fates that compare as equal.
-func (r *Relay) write(ctx context.Context, fates []outcome) error {
+// write is one statement for outcomes that compare as equal.
+func (r *Relay) write(ctx context.Context, outcomes []outcome) error {
 	var stmt string
 	var args []any
-	f, now := fates[0], r.o.Now().UnixMilli()
+	o, now := outcomes[0], r.o.Now().UnixMilli()
 	if r.narrow {
-		f.reason = plainly(f.reason)
+		o.reason = plainly(o.reason)
 	}
 	switch {
-	case f.verb == parked:
-		stmt, args = r.d.sql.Parked, []any{f.reason, f.tries}
-	case f.verb == putOff:
-		stmt, args = r.d.sql.Later, []any{f.until, f.reason, f.tries}
-	case f.verb == ended:
+	case o.verb == parked:
+		stmt, args = r.d.sql.Parked, []any{o.reason, o.tries}
+	case o.verb == putOff:
+		stmt, args = r.d.sql.Later, []any{o.until, o.reason, o.tries}
+	case o.verb == ended:
 		stmt = r.d.sql.Ended
-	case f.verb == again:
+	case o.verb == again:
 		stmt = r.d.sql.Again
-	case f.verb == passed:
-		stmt = fill(r.d.sql.Passed, "{by}", answering(fates))
-	case f.verb == sent && r.o.Release == OnComplete:
-		stmt, args = fill(r.d.sql.Relayed, "{by}", answering(fates)), []any{now, f.tries}
-	case f.verb == sent && r.o.Keep > 0:
-		stmt, args = r.d.sql.Sent, []any{now, f.tries}
+	case o.verb == passed:
+		stmt = fill(r.d.sql.Passed, "{by}", answering(outcomes))
+	case o.verb == sent && r.o.Release == OnComplete:
+		stmt, args = fill(r.d.sql.Relayed, "{by}", answering(outcomes)), []any{now, o.tries}
+	case o.verb == sent && r.o.Keep > 0:
+		stmt, args = r.d.sql.Sent, []any{now, o.tries}
 	default:
 		stmt = r.d.sql.Done
 	}
 	if err := r.moment(ctx); err != nil {
 		return err
 	}
-	_, err := r.change(ctx, "mark rows in", fill(stmt, "{ids}", idsOf(fates)), append(args, r.o.Owner)...)
+	_, err := r.change(ctx, "mark rows in", fill(stmt, "{ids}", idsOf(outcomes)), append(args, r.o.Owner)...)
 	return err
-}
-
-// perStatement is how many rows one statement changes.
-func (r *Relay) perStatement() int {
-	if r.shared() {
-		return manyRows
-	}
-	return fewRows
 }
 
 // moment waits for a good moment to write: just after a commit of the app, when
@@ -214,26 +206,26 @@ func (r *Relay) moment(ctx context.Context) error {
 	return nil
 }
 
-func idsOf(fates []outcome) string {
-	b := make([]byte, 0, 8*len(fates))
-	for _, f := range fates {
-		b = append(strconv.AppendInt(b, f.row, 10), ',')
+func idsOf(outcomes []outcome) string {
+	b := make([]byte, 0, 8*len(outcomes))
+	for _, o := range outcomes {
+		b = append(strconv.AppendInt(b, o.row, 10), ',')
 	}
 	return string(b[:max(0, len(b)-1)])
 }
 
 // answering is who answers for each row, in SQL: of a row with a job of its own
 // it is NULL, and so for all where there is no other.
-func answering(fates []outcome) string {
+func answering(outcomes []outcome) string {
 	var b strings.Builder
-	for _, f := range slices.Backward(fates) { // of two for one row the first counts here, and is the last that was said
-		if f.by == ([16]byte{}) {
+	for _, o := range slices.Backward(outcomes) { // of two outcomes of one row the later one counts
+		if o.by == ([16]byte{}) {
 			continue
 		}
 		if b.Len() == 0 {
 			b.WriteString("CASE id")
 		}
-		b.WriteString(" WHEN " + strconv.FormatInt(f.row, 10) + " THEN '" + uuid.UUID(f.by).String() + "'")
+		b.WriteString(" WHEN " + strconv.FormatInt(o.row, 10) + " THEN '" + uuid.UUID(o.by).String() + "'")
 	}
 	if b.Len() == 0 {
 		return "NULL"

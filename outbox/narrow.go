@@ -3,7 +3,6 @@ package outbox
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -17,12 +16,8 @@ func narrow(ctx context.Context, conn *sql.Conn, d Dialect) (bool, error) {
 	if d.sql.Narrow == "" {
 		return false, nil
 	}
-	var one int64
-	err := conn.QueryRowContext(ctx, d.sql.Narrow).Scan(&one)
-	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
-	}
-	return err == nil, err
+	found, err := texts(ctx, conn, d.sql.Narrow)
+	return len(found) > 0, err
 }
 
 // keepable is the batch as the database can keep it: one character that it

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"maps"
 
 	"github.com/google/uuid"
 
@@ -79,16 +80,14 @@ func newRow(c job.Checked) (row, error) {
 
 // naming says which of several envelopes an error is about.
 func naming(i, of int, err error) error {
-	e := &job.Error{Kind: job.KindOf(err), Message: err.Error(), Err: err, Details: map[string]any{"index": i}}
+	e := job.Errorf(job.KindOf(err), "%w", err)
 	if of > 1 {
 		e = job.Errorf(e.Kind, "job %d of %d: %w", i+1, of, err)
-		e.Details = map[string]any{"index": i}
 	}
+	e.Details = map[string]any{"index": i}
 	var was *job.Error
 	if errors.As(err, &was) {
-		for k, v := range was.Details {
-			e.Details[k] = v
-		}
+		maps.Copy(e.Details, was.Details)
 	}
 	return e
 }

@@ -1,8 +1,11 @@
 package outbox_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -99,4 +102,51 @@ func TestRefusalsAreJudgedInPlace(t *testing.T) {
 			r.Errorf("%q: got %d jobs, %d parked, %d pending, want the first of each name", names, n, w.count("parked"), w.count("pending"))
 		}
 	})
+}
+
+// TestACheckThatIsInterruptedFindsNoFault: a program that is told to stop while it looks
+// at the outbox, wherever it is, must not say that something is missing there.
+func TestACheckThatIsInterruptedFindsNoFault(t *testing.T) {
+	w := newWorld(t)
+	for looks := 0; ; looks++ {
+		err := outbox.Check(&endingContext{Context: t.Context(), left: looks}, w.app, w.d)
+		if err == nil {
+			if looks < 4 {
+				t.Errorf("a check looked at its context %d times: this test interrupts nothing", looks)
+			}
+			return
+		}
+		if job.KindOf(err) != job.Unavailable || !errors.Is(err, context.Canceled) {
+			t.Fatalf("interrupted at its look %d: %v", looks, err)
+		}
+	}
+}
+
+// endingContext ends when it has been looked at so many times.
+type endingContext struct {
+	context.Context
+	mu   sync.Mutex
+	left int
+}
+
+func (c *endingContext) ended() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left--
+	return c.left < 0
+}
+
+func (c *endingContext) Done() <-chan struct{} {
+	done := make(chan struct{})
+	if c.ended() {
+		close(done)
+	}
+	return done
+}
+
+func (c *endingContext) Err() error {
+	if c.ended() {
+		return context.Canceled
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"log/slog"
@@ -31,11 +32,11 @@ type RelayOptions struct {
 	// Release is when a row may go. Empty is OnRelay. OnComplete needs a job
 	// server that is a Follower.
 	Release Release
-	// Lease is how long a relay that is silent is taken to live, after it has last
-	// renewed its lease and by the others, who may not have been there all the time:
-	// they take its rows when they have watched for as long. 0 is 60 s. A relay that
-	// works less than twice in that time takes nobody's rows. It should be the same
-	// for all relays of an outbox: one with a shorter lease watches others for less.
+	// Lease is how long after its last renewal a silent relay counts as alive. Others
+	// take its rows when they have also watched it be silent for as long. 0 is 60 s.
+	// A relay that works less than twice in that time takes nobody's rows. It should
+	// be the same for all relays of an outbox: one with a shorter lease watches
+	// others for less.
 	Lease time.Duration
 	// Owner names the job server's disk: what this owner has relayed is there.
 	// It must be another one for each disk, and the same after a restart. Empty is
@@ -72,8 +73,8 @@ const (
 	defaultBatch = 200
 	sharedBatch  = 500                    // where taking and marking are trips to a server
 	maxBytes     = 4 << 20                // of rows in one call
-	relaxFar     = 20                     // the same where nobody tells of commits
 	relax        = 400                    // the wait for the next question is this part of the time since the last commit
+	relaxFar     = 20                     // the same where nobody tells of commits
 	lookAnyway   = time.Second            // the longest time between two looks for rows
 	quiet        = 20 * time.Millisecond  // without a commit: the app is not writing
 	markAfter    = 500 * time.Millisecond // the longest time a settled row stays unmarked
@@ -109,7 +110,7 @@ type Relay struct {
 	of      string     // identity of the outbox, once read
 	narrow  bool       // the database does not keep every character
 	warned  bool       // Caution has been looked at
-	settled []outcome  // rows whose fate is known and not yet written
+	settled []outcome  // rows whose outcome is known and not yet written
 	oldest  time.Time  // when the first of settled came
 	heard   time.Time  // when the last commit of another was noticed
 	looked  time.Time  // when rows were last looked for
@@ -117,7 +118,7 @@ type Relay struct {
 	swept   sweep
 	trouble trouble
 
-	marked      int                  // of the last batch, how many rows have their fate written
+	marked      int                  // of the last batch, how many rows have their outcome written
 	standby     bool                 // another relay works, and this one waits
 	started     bool                 // this relay has its place, and what it had before
 	renewed     time.Time            // when the lease was last renewed
@@ -140,42 +141,26 @@ type Relay struct {
 // says, so that the relay does not get in the app's way.
 func NewRelay(db *sql.DB, d Dialect, to job.Enqueuer, opts RelayOptions) *Relay {
 	o := opts
-	if o.Name == "" {
-		o.Name = d.sql.Table
+	batch, busy, idle := defaultBatch, 2*time.Millisecond, 40*time.Millisecond
+	if d.shared() {
+		batch = sharedBatch
 	}
-	if o.Batch <= 0 {
-		if o.Batch = defaultBatch; d.sql.Take != "" {
-			o.Batch = sharedBatch
-		}
-	}
-	o.Batch = min(o.Batch, job.MaxBatch)
-	busy, idle := 2*time.Millisecond, 40*time.Millisecond
 	if d.sql.Changed == "" {
 		busy, idle = 20*time.Millisecond, time.Second
 	}
-	if o.Busy <= 0 {
-		o.Busy = busy
-	}
-	if o.Idle <= 0 {
-		o.Idle = idle
-	}
-	if o.Release == "" {
-		o.Release = OnRelay
-	}
-	if o.Lease <= 0 {
-		o.Lease = time.Minute
-	}
-	if o.Owner == "" {
-		o.Owner = uuid.NewString()
-	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
+	o.Name = cmp.Or(o.Name, d.sql.Table)
+	o.Batch = min(cmp.Or(max(o.Batch, 0), batch), job.MaxBatch)
+	o.Busy, o.Idle = cmp.Or(max(o.Busy, 0), busy), cmp.Or(max(o.Idle, 0), idle)
+	o.Release = cmp.Or(o.Release, OnRelay)
+	o.Lease = cmp.Or(max(o.Lease, 0), time.Minute)
+	o.Owner = cmp.Or(o.Owner, uuid.NewString())
+	o.Log = cmp.Or(o.Log, slog.Default())
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	r := &Relay{db: db, d: d, to: to, o: o, rand: rand.Float64, poke: make(chan struct{}, 1)}
 	r.follower, _ = to.(Follower)
+	r.state.Store(&RelayState{})
 	return r
 }
 
@@ -188,12 +173,7 @@ type RelayState struct {
 }
 
 // State is how the relay is now. It may be called at any time.
-func (r *Relay) State() RelayState {
-	if s := r.state.Load(); s != nil {
-		return *s
-	}
-	return RelayState{}
-}
+func (r *Relay) State() RelayState { return *r.state.Load() }
 
 // say changes what State answers. The caller holds mu.
 func (r *Relay) say(change func(*RelayState)) {
@@ -279,7 +259,7 @@ func (r *Relay) stop(ctx context.Context) error {
 		r.o.Log.Warn("outbox: some rows that were sent are not marked; they will be sent again, which adds nothing",
 			"outbox", r.o.Name, "rows", len(r.settled), "error", err)
 	}
-	r.drop()
+	r.drop(true)
 	return nil
 }
 
@@ -290,7 +270,7 @@ func (r *Relay) stop(ctx context.Context) error {
 func (r *Relay) Step(ctx context.Context) (n int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	defer r.drop()
+	defer r.drop(true)
 	r.file.next = time.Time{}
 	if mine, err := r.lease(ctx); err != nil || !mine {
 		return 0, err

@@ -44,9 +44,9 @@ func (r *Relay) reload(ctx context.Context) error {
 // age compares the disk with what the outbox was told of it.
 func (r *Relay) age(ctx context.Context) (is age, epoch string, err error) {
 	var upto int64
-	err = r.each(ctx, func(rows *sql.Rows) (bool, error) { return true, rows.Scan(&epoch, &upto) }, r.d.sql.Reached, r.o.Owner)
+	err = r.each(ctx, "look up what was relayed in", func(rows *sql.Rows) (bool, error) { return true, rows.Scan(&epoch, &upto) }, r.d.sql.Reached, r.o.Owner)
 	if err != nil {
-		return unknownAge, "", r.failed(ctx, "look up what was relayed in", err)
+		return unknownAge, "", err
 	}
 	now := r.o.Lineage.Now()
 	r.upto = max(r.upto, now.After)
@@ -99,20 +99,15 @@ func (r *Relay) rejoin(ctx context.Context, is age) (n rejoined, err error) {
 
 // held are the next rows that this owner has relayed.
 func (r *Relay) held(ctx context.Context, after int64) (page []row, err error) {
-	err = r.each(ctx, func(rows *sql.Rows) (bool, error) {
+	err = r.each(ctx, "read the relayed rows of", func(rows *sql.Rows) (bool, error) {
 		var b row
 		var id, by sql.NullString
-		if err := rows.Scan(&b.id, &id, &b.created, &by); err != nil {
-			return false, err
-		}
+		err := rows.Scan(&b.id, &id, &b.created, &by)
 		b.jobID, b.by = id.String, by.String
 		page = append(page, b)
-		return true, nil
+		return true, err
 	}, r.d.sql.Held, r.o.Owner, after, followPage)
-	if err != nil {
-		return nil, r.failed(ctx, "read the relayed rows of", err)
-	}
-	return page, nil
+	return page, err
 }
 
 // rejoinRow is what becomes of one row: ended, again, or sent, and then its job

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -97,4 +98,39 @@ func deriveID(of string, row, created int64) job.ID {
 	id[6] = id[6]&0x0f | 0x70
 	id[8] = id[8]&0x3f | 0x80
 	return job.ID(id.String())
+}
+
+// message is a row that is a job.
+type message struct {
+	row row
+	job job.Checked
+}
+
+// asks reports whether a message has the options that its job was made with.
+func (m message) asks(j *job.Job) bool {
+	e := m.job.Envelope()
+	return e.SameOptions(j)
+}
+
+// How often the log names an unknown option, and how many are remembered.
+const (
+	warnAgain = time.Hour
+	warnMost  = 1000
+)
+
+// warn logs the unknown options of a row: once an hour for each name, as an app
+// writes the same in every row.
+func (r *Relay) warn(m message) {
+	now := r.o.Now()
+	for _, w := range m.job.Warnings() {
+		if at, told := r.warnedOf[w.Field]; told && now.Sub(at) < warnAgain {
+			continue
+		}
+		if r.warnedOf == nil || len(r.warnedOf) >= warnMost {
+			r.warnedOf = map[string]time.Time{}
+		}
+		r.warnedOf[w.Field] = now
+		r.o.Log.Warn("outbox: a row has an unknown option; such rows are logged once an hour",
+			"outbox", r.o.Name, "table", r.d.sql.Table, "row", m.row.id, "job", string(m.job.ID()), "warning", w.Message)
+	}
 }

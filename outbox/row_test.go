@@ -155,11 +155,11 @@ func TestRuns(t *testing.T) {
 		{[]int64{3, 1, 2, 7, 9, 8, 8}, [][2]int64{{1, 3}, {7, 9}}},
 		{[]int64{-2, 0}, [][2]int64{{-2, -2}, {0, 0}}},
 	} {
-		fates := make([]outcome, len(c.ids))
+		outcomes := make([]outcome, len(c.ids))
 		for i, id := range c.ids {
-			fates[i].row = id
+			outcomes[i].row = id
 		}
-		if got := runsOf(fates); !reflect.DeepEqual(got, c.want) {
+		if got := runsOf(outcomes); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%v: got %v, want %v", c.ids, got, c.want)
 		}
 	}

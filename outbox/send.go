@@ -3,31 +3,19 @@ package outbox
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// message is a row that is a job.
-type message struct {
-	row row
-	job job.Checked
-}
-
-// asks reports whether a letter asks for what its job was asked for.
-func (l message) asks(j *job.Job) bool {
-	e := l.job.Envelope()
-	return e.SameOptions(j)
-}
-
-// send hands one batch over and notes the fate of its rows. When it returns an
-// error the rows that have no fate are as they were.
+// send hands one batch over and notes the outcome of its rows. When it returns an
+// error the rows that have no outcome are as they were.
 func (r *Relay) send(ctx context.Context) error {
 	rows, err := r.pending(ctx)
 	if err != nil {
@@ -39,20 +27,20 @@ func (r *Relay) send(ctx context.Context) error {
 	if r.d.sql.Changed == "" {
 		r.heard = r.o.Now()
 	}
-	letters := make([]message, 0, len(rows))
+	messages := make([]message, 0, len(rows))
 	for _, row := range rows {
 		c, err := row.envelope(r.of)
 		if err != nil {
 			r.park(row, err)
 			continue
 		}
-		letters = append(letters, message{row, c})
+		messages = append(messages, message{row, c})
 	}
-	err = r.push(ctx, letters)
-	if !r.shared() {
+	err = r.push(ctx, messages)
+	if !r.d.shared() {
 		return err
 	}
-	// Rows that are taken are nobody else's, so their fate is written at once.
+	// Rows that are taken are nobody else's, so their outcome is written at once.
 	r.marked = len(r.settled)
 	if merr := r.mark(ctx, len(r.settled)); merr != nil {
 		return merr
@@ -69,7 +57,7 @@ func (r *Relay) pending(ctx context.Context) ([]row, error) {
 	if err := r.open(ctx); err != nil {
 		return nil, err
 	}
-	if r.shared() {
+	if r.d.shared() {
 		if len(r.settled) > 0 { // what could not be marked must not be given back
 			if err := r.mark(ctx, len(r.settled)); err != nil {
 				return nil, err
@@ -92,7 +80,7 @@ func (r *Relay) pending(ctx context.Context) ([]row, error) {
 }
 
 // read reads a batch, and says whether there may be more.
-func (r *Relay) read(ctx context.Context, from rowser, query string) (batch []row, full bool, err error) {
+func (r *Relay) read(ctx context.Context, from querier, query string) (batch []row, full bool, err error) {
 	batch, size := make([]row, 0, 8), 0
 	err = eachOf(ctx, from, func(rows *sql.Rows) (bool, error) {
 		var b row
@@ -105,23 +93,23 @@ func (r *Relay) read(ctx context.Context, from rowser, query string) (batch []ro
 	return batch, len(batch) == r.o.Batch || size >= maxBytes, err
 }
 
-// push hands letters over, in one call if none of them is refused. One that is
-// gets its fate alone, after what stands before it was taken; what follows goes
+// push hands messages over, in one call if none of them is refused. One that is
+// gets an outcome alone, after what stands before it was taken; what follows goes
 // in short calls while refusals are near, so that a batch full of them is handed
 // over some three times, and not once for each.
-func (r *Relay) push(ctx context.Context, letters []message) error {
-	for size := len(letters); len(letters) > 0; {
+func (r *Relay) push(ctx context.Context, messages []message) error {
+	for size := len(messages); len(messages) > 0; {
 		if err := r.live(ctx); err != nil {
 			return err
 		}
-		part := letters[:min(size, len(letters))]
+		part := messages[:min(size, len(messages))]
 		receipts, err := r.enqueue(ctx, part)
 		if err == nil {
 			same, theirs := r.unchanged(part, receipts)
 			if err := r.sent(ctx, same, theirs); err != nil {
 				return err // of a reading: the job server has them all
 			}
-			letters, size = letters[len(part):], 2*len(part)
+			messages, size = messages[len(part):], 2*len(part)
 			continue
 		}
 		i, named := failedIndex(err, len(part))
@@ -139,20 +127,20 @@ func (r *Relay) push(ctx context.Context, letters []message) error {
 			settle(part[i].row, unnumbered(err, i))
 			i++
 		}
-		letters, size = letters[i:], max(2*i, fewLetters)
+		messages, size = messages[i:], max(2*i, fewMessages)
 	}
 	return nil
 }
 
-// fewLetters is how many letters go on together behind one that was refused at once.
-const fewLetters = 8
+// fewMessages is how many messages go on together behind one that was refused at once.
+const fewMessages = 8
 
-// alone is what becomes of the one letter that an answer to n of them is about;
-// nil if it is about no letter alone.
+// alone is what is done with the one message that an error is about, of n that were
+// sent together; nil if the error is not about a single one.
 func (r *Relay) alone(err error, named bool, n int) func(row, error) {
 	refused, foreign := permanent[job.KindOf(err)], errors.Is(err, job.ErrForeign)
 	switch {
-	case foreign && refused && n == 1: // a proxy's limit, which is no word about the row
+	case foreign && refused && n == 1: // the limit of a proxy, which says nothing of the row
 		return r.putOff
 	case named && refused && !foreign:
 		return r.park
@@ -165,10 +153,10 @@ func (r *Relay) alone(err error, named bool, n int) func(row, error) {
 // enqueue hands jobs over, and keeps the lease while the job server takes its
 // time: a relay that waits for it lives, and its rows are not for others.
 // What panics there is the failure of this call and not the end of the relay.
-func (r *Relay) enqueue(ctx context.Context, letters []message) (receipts []job.Receipt, err error) {
-	cs := make([]job.Checked, len(letters))
-	for i, l := range letters {
-		cs[i] = l.job
+func (r *Relay) enqueue(ctx context.Context, messages []message) (receipts []job.Receipt, err error) {
+	cs := make([]job.Checked, len(messages))
+	for i, m := range messages {
+		cs[i] = m.job
 	}
 	defer r.stayAlive(ctx)()
 	defer func() {
@@ -193,20 +181,8 @@ func failedIndex(err error, n int) (int, bool) {
 	if !errors.As(err, &e) {
 		return 0, false
 	}
-	i := -1
-	switch v := e.Details["index"].(type) { // a number that came over the wire has another type
-	case int:
-		i = v
-	case int64:
-		i = int(v)
-	case float64:
-		i = int(v)
-	case json.Number:
-		if m, err := v.Int64(); err == nil {
-			i = int(m)
-		}
-	}
-	return i, i >= 0 && i < n
+	i, err := strconv.Atoi(fmt.Sprint(e.Details["index"])) // a number that came over the wire has another type
+	return i, err == nil && i >= 0 && i < n
 }
 
 // unnumbered is err without the place of its envelope among those of one call,
@@ -225,34 +201,34 @@ func unnumbered(err error, i int) error {
 	return &alone
 }
 
-// unchanged leaves out the letters of rows that were sent before, and had other
+// unchanged leaves out the messages of rows that were sent before, and had other
 // options then: the job server keeps the job as it was, so nobody would hear of
 // what was changed. Of a job that a middleware alters nobody can tell.
-func (r *Relay) unchanged(letters []message, receipts []job.Receipt) ([]message, []job.Receipt) {
-	if len(receipts) != len(letters) || !slices.ContainsFunc(letters, func(l message) bool { return l.row.again }) {
-		return letters, receipts
+func (r *Relay) unchanged(messages []message, receipts []job.Receipt) ([]message, []job.Receipt) {
+	if len(receipts) != len(messages) || !slices.ContainsFunc(messages, func(m message) bool { return m.row.again }) {
+		return messages, receipts
 	}
 	var same []message
 	var theirs []job.Receipt
-	for i, l := range letters {
+	for i, m := range messages {
 		j := receipts[i].Job
-		if l.row.again && receipts[i].Existing && !receipts[i].Altered && j != nil && j.ID == l.job.ID() && !l.asks(j) {
-			r.park(l.row, job.Errorf(job.Duplicate, "job %s was made of this row before, with other options, and is not changed; set them back, or write a new row", j.ID))
+		if m.row.again && receipts[i].Existing && !receipts[i].Altered && j != nil && j.ID == m.job.ID() && !m.asks(j) {
+			r.park(m.row, job.Errorf(job.Duplicate, "job %s was made of this row before, with other options, and is not changed; set them back, or write a new row", j.ID))
 			continue
 		}
-		same, theirs = append(same, l), append(theirs, receipts[i])
+		same, theirs = append(same, m), append(theirs, receipts[i])
 	}
 	return same, theirs
 }
 
-// sent notes that the job server has the letters. After an error some have no
-// fate, and are sent again.
-func (r *Relay) sent(ctx context.Context, letters []message, receipts []job.Receipt) error {
+// sent notes that the job server has the messages. After an error some have no
+// outcome, and are sent again.
+func (r *Relay) sent(ctx context.Context, messages []message, receipts []job.Receipt) error {
 	at, before := r.o.Now(), r.upto
-	told := make([]Relayed, 0, len(letters))
+	told := make([]Relayed, 0, len(messages))
 	defer func() { r.observe(told) }()
-	for i, l := range letters {
-		f := outcome{verb: sent, tries: r.trouble.refused + 1}
+	for i, m := range messages {
+		o := outcome{verb: sent, tries: r.trouble.refused + 1}
 		j, existing := (*job.Job)(nil), false
 		if i < len(receipts) {
 			j, existing = receipts[i].Job, receipts[i].Existing
@@ -261,14 +237,14 @@ func (r *Relay) sent(ctx context.Context, letters []message, receipts []job.Rece
 			r.upto = max(r.upto, j.LastEvent)
 		}
 		if r.o.Release == OnComplete {
-			if err := r.keep(ctx, l, j, before, &f); err != nil {
+			if err := r.keep(ctx, m, j, before, &o); err != nil {
 				return err
 			}
 		}
-		r.settle(l.row, f)
-		r.warn(l)
+		r.settle(m.row, o)
+		r.warn(m)
 		r.count++
-		told = append(told, Relayed{Row: l.row.id, Job: l.job.ID(), Written: time.UnixMilli(l.row.created), At: at, Existing: existing})
+		told = append(told, Relayed{Row: m.row.id, Job: m.job.ID(), Written: time.UnixMilli(m.row.created), At: at, Existing: existing})
 	}
 	return nil
 }
@@ -286,12 +262,12 @@ func (r *Relay) observe(told []Relayed) {
 	r.o.OnRelay(told)
 }
 
-// keep follows the job that answers for a letter, its own or another. If that
+// keep follows the job that answers for a message, its own or another. If that
 // has ended nothing is still to come, and nothing keeps the row. before is the
-// Seq of an event before the letter was sent.
-func (r *Relay) keep(ctx context.Context, l message, j *job.Job, before int64, f *outcome) error {
+// Seq of an event before the message was sent.
+func (r *Relay) keep(ctx context.Context, m message, j *job.Job, before int64, o *outcome) error {
 	if j == nil { // who answers is not told
-		r.follows.watch(l.job.ID(), l.row.id, before)
+		r.follows.watch(m.job.ID(), m.row.id, before)
 		return nil
 	}
 	j, err := r.answerer(ctx, j)
@@ -299,13 +275,13 @@ func (r *Relay) keep(ctx context.Context, l message, j *job.Job, before int64, f
 		return err
 	}
 	if j == nil {
-		f.verb = done
+		o.verb = done
 		return nil
 	}
-	if j.ID != l.job.ID() {
-		f.by = key(j.ID)
+	if j.ID != m.job.ID() {
+		o.by = key(j.ID)
 	}
-	r.follows.watch(j.ID, l.row.id, max(j.LastEvent, before))
+	r.follows.watch(j.ID, m.row.id, max(j.LastEvent, before))
 	return nil
 }
 
@@ -334,12 +310,11 @@ func (r *Relay) halted(ctx context.Context, head row, err error) error {
 		return err
 	}
 	if r.trouble.refused == 0 {
-		f := outcome{row: head.id, verb: putOff, reason: storableText(fmt.Errorf("the job server does not take jobs, this is tried again: %w", err))}
-		_ = r.write(ctx, []outcome{f}) // it is for people only; a database that is gone shows soon enough
+		o := outcome{row: head.id, verb: putOff, reason: storableText(fmt.Errorf("the job server does not take jobs, this is tried again: %w", err))}
+		_ = r.write(ctx, []outcome{o}) // it is for people only; a database that is gone shows soon enough
 	}
 	r.trouble.refused++
-	return &job.Error{Kind: job.KindOf(err), Err: err,
-		Message: fmt.Sprintf("outbox %s: the job server does not take jobs from row %d on: %v", r.o.Name, head.id, err)}
+	return job.Errorf(job.KindOf(err), "outbox %s: the job server does not take jobs from row %d on: %w", r.o.Name, head.id, err)
 }
 
 // storableText is an error as any database keeps it: text without a NUL, and not for ever long.

@@ -51,7 +51,7 @@ func (r *Relay) sweep(ctx context.Context, now time.Time) error {
 // old are the next rows that were kept long enough, and whether there are no more.
 func (r *Relay) old(ctx context.Context, now time.Time) (old []outcome, done bool, err error) {
 	n, before := 0, now.Add(-max(r.o.Keep, 0)).UnixMilli()
-	err = r.each(ctx, func(rows *sql.Rows) (bool, error) {
+	err = r.each(ctx, "look for old rows in", func(rows *sql.Rows) (bool, error) {
 		var id, at int64
 		var status string
 		if err := rows.Scan(&id, &status, &at); err != nil {
@@ -68,8 +68,5 @@ func (r *Relay) old(ctx context.Context, now time.Time) (old []outcome, done boo
 		r.swept.after, n = id, n+1
 		return true, nil
 	}, r.d.sql.Kept, r.swept.after, sweepSize)
-	if err != nil {
-		return nil, false, r.failed(ctx, "look for old rows in", err)
-	}
-	return old, n < sweepSize, nil
+	return old, n < sweepSize, err
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"slices"
 	"strings"
@@ -56,8 +55,9 @@ const (
 // server, although the answer was lost, are told as such. What was decided stays.
 // It ends after 15 s for each 200 ticks at the latest, but for live.
 //
-// Errors are Invalid for a name that no schedule has; Unavailable, with the command that mends an outbox without the
-// table; Unsupported for a dialect without ticks; or those of live.
+// Errors are Invalid for a name that no schedule may have; Unavailable, with the
+// command that mends an outbox without the table; Unsupported for a dialect without
+// ticks; or those of live.
 func (t *Ticks) Fire(ctx context.Context, ticks []job.Tick, live func(job.ID) (bool, error)) (skipped []string, err error) {
 	if t.d.sql.TickAdd == "" {
 		return nil, job.Errorf(job.Unsupported, "the outbox of %s cannot keep the ticks of schedules; use one of sqlite, postgres or mysql", t.d.sql.Name)
@@ -141,9 +141,10 @@ func (t *Ticks) transaction(ctx context.Context, batch []wantedTick, live func(j
 	}
 	defer func() {
 		if err != nil {
-			_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+			discard(conn)
+		} else {
+			_ = conn.Close() // it goes back
 		}
-		_ = conn.Close() // it goes back, or is gone
 	}()
 	if batch, err = t.keepable(ctx, conn, batch); err != nil {
 		return err
@@ -179,14 +180,11 @@ func script(ctx context.Context, conn *sql.Conn, stmts string) error {
 
 // one decides a tick, and says why it makes no job.
 func (t *Ticks) one(ctx context.Context, conn *sql.Conn, c wantedTick, live func(job.ID) (bool, error)) (string, error) {
-	res, err := conn.ExecContext(ctx, t.d.sql.TickAdd, c.name, c.at)
+	n, err := affected(conn.ExecContext(ctx, t.d.sql.TickAdd, c.name, c.at))
 	if err != nil {
 		return "", err
 	}
-	if n, err := res.RowsAffected(); err != nil || n == 0 {
-		if err != nil {
-			return "", err
-		}
+	if n == 0 {
 		return t.decided(ctx, conn, c)
 	}
 	if c.overlap != job.OverlapAllow {
@@ -277,10 +275,7 @@ func (t *Ticks) trim(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	size := int64(fewRows)
-	if t.d.sql.Take != "" {
-		size = manyRows
-	}
+	size := int64(t.d.perStatement())
 	for range trimRounds {
 		n, err := t.trimSome(ctx, size)
 		if err != nil || n < size {
@@ -294,7 +289,7 @@ func (t *Ticks) trim(ctx context.Context) {
 // with many gaps between their rows lock none of them.
 func (t *Ticks) trimSome(ctx context.Context, size int64) (int64, error) {
 	var o *sql.TxOptions
-	if t.d.sql.Take != "" {
+	if t.d.shared() {
 		o = &sql.TxOptions{Isolation: sql.LevelReadCommitted}
 	}
 	tx, err := t.db.BeginTx(ctx, o)
@@ -302,11 +297,7 @@ func (t *Ticks) trimSome(ctx context.Context, size int64) (int64, error) {
 		return 0, err
 	}
 	defer tx.Rollback() // after Commit it does nothing
-	res, err := tx.ExecContext(ctx, t.d.sql.TickTrim, size)
-	if err != nil {
-		return 0, err
-	}
-	n, err := res.RowsAffected()
+	n, err := affected(tx.ExecContext(ctx, t.d.sql.TickTrim, size))
 	if err != nil {
 		return 0, err
 	}

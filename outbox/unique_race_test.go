@@ -113,7 +113,7 @@ var keyCases = []keyCase{
 	{name: "job_id", options: `{"job_id":"cKEY"}`, state: job.Available},
 }
 
-// judge looks at the outbox and the jobs when every row has got its fate.
+// judge looks at the outbox and the jobs when every row has got its outcome.
 func (w *keyWorld) judge(c keyCase, keys, times, relays int) {
 	w.t.Helper()
 	jobs, live := w.jobs(), map[int]job.ID{}

@@ -9,18 +9,17 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// answers knows who waits for this server: for a beat or a claim to be on disk. A
-// reservation is counted from when its worker hears of it, and not from when it
-// asked: a worker that waits for an answer sends nothing else. What is stored says
-// when it asked, as nobody knows before a commit how long that takes. So what ran
-// out is compared with this before it is taken.
+// answers knows who waits for this server: for a beat or a FETCH to be on disk. A
+// reservation runs from when its worker gets the answer, and not from when it asked: a
+// worker that waits for an answer sends nothing else. What is stored holds when it
+// asked, as nobody knows before a commit how long that takes. So a reservation that ran
+// out is compared with this before its job is taken back.
 //
-// Most answers come in a moment. How long the slowest of those took is remembered
-// for all of them; only who waited for longer is remembered one by one, until its
-// job has ended or the next answer about it came in a moment, and as long as the
-// worker is known. Calls that were committed together come here in any order: what
-// is remembered is of one attempt, and that of a later one stays. It is safe for
-// concurrent use.
+// Most answers come in a moment. For those, only the longest wait is remembered;
+// longer waits are remembered one by one, until the job has ended or its next answer
+// came in a moment, and as long as the worker is known. Calls that were committed
+// together come here in any order: what is remembered belongs to one attempt, and an
+// earlier attempt never replaces a later one. It is safe for concurrent use.
 type answers struct {
 	mu      sync.Mutex
 	open    []*question          // that wait, in no order
@@ -33,7 +32,7 @@ type answers struct {
 // moment is the longest that is not remembered one by one.
 const moment = 100 * time.Millisecond
 
-// question is one beat or claim from when it came to when it is answered.
+// question is one beat or FETCH from when it came to when it is answered.
 type question struct {
 	a      *answers
 	at     int // in a.open
@@ -58,7 +57,7 @@ func (a *answers) ask(now time.Time, worker string) *question {
 	return q
 }
 
-// about says that a question is about a job too. It may be said again.
+// about notes that a question is about a job too. The job may be known already.
 func (q *question) about(id job.ID) {
 	q.a.mu.Lock()
 	defer q.a.mu.Unlock()
@@ -77,7 +76,7 @@ func promiseOf(j *job.Job) promise {
 	return promise{j.ID, j.Lease.Token, j.StartedAt, j.Lease.Until}
 }
 
-// answer says that a question is on disk, and which jobs it has reserved.
+// answer notes that a question is on disk, and which jobs it has reserved.
 func (q *question) answer(now time.Time, reserved []*job.Job) {
 	a := q.a
 	a.mu.Lock()
@@ -145,9 +144,9 @@ func (a *answers) forgetWorker(id string) {
 	delete(a.said, id)
 }
 
-// spared is when the reservation of a job that had run out at upto ends for its
-// worker, and whether that still waits for an answer about it. Then it is a moment
-// from now.
+// spared is when the reservation of a job, which had run out at upto, ends as its
+// worker sees it, and whether the worker still waits for an answer about it. Then it
+// is a moment from now.
 func (s *Sidecar) spared(j *job.Job, upto, now time.Time) (until time.Time, waits bool) {
 	a := &s.answers
 	a.mu.Lock()

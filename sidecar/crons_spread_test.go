@@ -12,7 +12,7 @@ import (
 )
 
 // A thousand schedules after three days without a server: each makes up once,
-// over some seconds, and no tick that comes meanwhile is lost or doubled (F28).
+// over some seconds, and no tick that comes meanwhile is lost or doubled.
 func TestCatchUpsAreSpread(t *testing.T) {
 	t.Parallel()
 	w, _ := fickleWorld(t, Options{})

@@ -2,6 +2,7 @@ package sidecar
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -47,9 +48,8 @@ func (s *Sidecar) ReviveDead(ctx context.Context, f job.Filter) (int64, error) {
 // PurgeDead removes the dead letters from before an instant; see [job.Operator].
 func (s *Sidecar) PurgeDead(ctx context.Context, before time.Time) (int64, error) {
 	if before.IsZero() {
-		e := job.Errorf(job.Invalid, "older_than is required: an age or an instant, before which dead letters are removed")
-		e.Details = map[string]any{"field": "older_than"}
-		return 0, e
+		return 0, job.Errorf(job.Invalid, "older_than is required: an age or an instant, before which dead letters are removed").
+			With(map[string]any{"field": "older_than"})
 	}
 	return s.eachDead(ctx, job.Filter{Until: before}, func(t *turn, j *job.Job) (bool, error) { return true, t.remove(j.ID) })
 }
@@ -71,7 +71,7 @@ func paced(last []*job.Job) int {
 }
 
 // eachDead does something to every dead letter that f lets through, the oldest
-// first, which takes it out of the dead letters, unless do says that it stays. A
+// first, which takes it out of the dead letters, unless do returns false. A
 // Limit of 0 is none.
 func (s *Sidecar) eachDead(ctx context.Context, f job.Filter, do func(*turn, *job.Job) (bool, error)) (done int64, err error) {
 	pace := fewLarge
@@ -84,7 +84,7 @@ func (s *Sidecar) eachDead(ctx context.Context, f job.Filter, do func(*turn, *jo
 		found, taken, stay := 0, 0, 0
 		err := s.update(ctx, func(t *turn) error {
 			taken, stay = 0, 0
-			dead, err := t.Dead(f, n+stayed) // those that stay are met again
+			dead, err := t.Dead(f, n+stayed) // those that stay are read again
 			found, r = len(dead), newWorkShare()
 			pace = paced(dead)
 			for i := 0; i < found && taken < n && err == nil && (i < stayed || !r.over()); i++ {
@@ -124,4 +124,26 @@ func (s *Sidecar) DeleteDead(ctx context.Context, id job.ID) error {
 // DeadStats counts the dead letters; see [job.Operator].
 func (s *Sidecar) DeadStats(ctx context.Context) (job.DeadStats, error) {
 	return view(ctx, s, job.ReadTx.DeadStats)
+}
+
+// logFailed logs the jobs that have failed for good: by default they are in no
+// list of dead letters, and nobody would know of it. What its worker discarded on
+// purpose is logged at a lower level.
+func (s *Sidecar) logFailed(changes []change) {
+	for _, c := range changes {
+		j := c.job
+		if j.State != job.Discarded || c.from == job.Discarded || j.Error == nil {
+			continue
+		}
+		kind, code := j.ErrorType(), j.ErrorCode()
+		level := slog.LevelWarn
+		switch {
+		case code == "expired" && j.Expired(j.FinishedAt):
+			continue // nothing has failed
+		case job.DiscardCode(code):
+			level = slog.LevelInfo
+		}
+		s.log.Log(context.Background(), level, "a job has failed for good; to run it again, POST to its retry path", "job", j.ID, "type", j.Type,
+			"queue", j.Queue, "attempts", j.Attempt, "error_type", kind, "dead_letter", j.Dead, "retry", "/ojs/v1/admin/jobs/"+string(j.ID)+"/retry")
+	}
 }

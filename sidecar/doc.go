@@ -7,7 +7,7 @@
 // discard what expired and remove what is old.
 //
 // It may import job and sidecar/schedule. It must never decide what may become of
-// a job, which package job does, nor store one or tell of it but by way of a turn:
+// a job, which package job does, nor store one or announce it but by way of a turn:
 // what belongs to the transaction of a change is done as it is saved, and whoever
-// must hear of it is told once it is committed.
+// must know of it is notified once it is committed.
 package sidecar

@@ -2,13 +2,14 @@ package sidecar
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/outrider-jobs/outrider/job"
 )
 
 // A duty is what must be done when its time comes. do does a slice of it and
-// says when it must be done again; zero is "when something changes".
+// returns when it must be done again; zero is "when something changes".
 type duty struct {
 	name string
 	do   func(ctx context.Context, now time.Time) (next time.Time, err error)
@@ -57,7 +58,7 @@ const (
 	hourly  = time.Hour             // pruning
 )
 
-// listen looks at the clock, and says it when this server stood still for long.
+// listen looks at the clock, and warns when this server stood still for long.
 func (s *Sidecar) listen(now, meant time.Time) {
 	s.pauses.jumped(now, time.Now())
 	if away := s.pauses.look(now, meant); away > longest {
@@ -81,15 +82,12 @@ func (s *Sidecar) planned(now time.Time) time.Time {
 }
 
 // Run does the duties until ctx ends and the last has stopped. It returns nil
-// then. Schedules have a loop of their own: they are late for nobody.
+// then. Schedules have a loop of their own, so that no duty makes them late.
 func (s *Sidecar) Run(ctx context.Context) error {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		s.crons.Run(ctx)
-	}()
+	var running sync.WaitGroup
+	running.Go(func() { s.crons.Run(ctx) })
 	s.runDuties(ctx)
-	<-done
+	running.Wait()
 	return nil
 }
 
@@ -151,7 +149,7 @@ func (s *Sidecar) round(ctx context.Context) {
 }
 
 // sweep changes what is due in the given states, a slice of it, in one
-// transaction, and says when there is more to do.
+// transaction, and returns when there is more to do.
 func (s *Sidecar) sweep(ctx context.Context, upto time.Time, verb func(*job.Job) error, states ...job.State) (next time.Time, err error) {
 	err = s.update(ctx, func(t *turn) error {
 		next = time.Time{}
@@ -180,10 +178,7 @@ func (s *Sidecar) sweep(ctx context.Context, upto time.Time, verb func(*job.Job)
 		}
 		return nil
 	})
-	if err != nil {
-		return time.Time{}, err
-	}
-	return next, nil
+	return next, err
 }
 
 // promote lets scheduled and retryable jobs into their queues.
@@ -243,4 +238,45 @@ func sooner(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// limitAll gives the limit of this server to the jobs that were started under one
+// with a longer limit, or with none.
+func (s *Sidecar) limitAll(ctx context.Context) error {
+	for f := (job.Filter{States: []job.State{job.Active}, Limit: slice}); ; {
+		page, err := view(ctx, s, func(tx job.ReadTx) (job.Page, error) { return tx.Jobs(f) })
+		if err != nil {
+			return err
+		}
+		if err := s.update(ctx, func(t *turn) error { return s.limitSome(t, page.Jobs) }); err != nil {
+			return err
+		}
+		if f.Cursor = page.Next; f.Cursor == "" {
+			return nil
+		}
+	}
+}
+
+// limitSome does limitAll's work for jobs that were active a moment ago.
+func (s *Sidecar) limitSome(t *turn, jobs []*job.Job) error {
+	for _, seen := range jobs {
+		was := seen.DueAt
+		if seen.Limit(s.o.Timeout, 0); seen.DueAt.Equal(was) {
+			continue
+		}
+		j, err := t.Job(seen.ID)
+		switch {
+		case job.KindOf(err) == job.NotFound:
+			continue
+		case err != nil:
+			return err
+		}
+		if j.Limit(s.o.Timeout, 0); j.State != job.Active {
+			continue
+		}
+		if err := t.save(j); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -62,9 +62,7 @@ func nothingStored(tx job.JobReader, e job.Envelope) (*job.Job, error) {
 
 // describe says which job a Duplicate met.
 func describe(old *job.Job, format string, args ...any) error {
-	e := job.Errorf(job.Duplicate, format, args...)
-	e.Details = map[string]any{"existing_job_id": string(old.ID), "existing_job_state": string(old.State)}
-	return e
+	return job.Errorf(job.Duplicate, format, args...).With(map[string]any{"existing_job_id": string(old.ID), "existing_job_state": string(old.State)})
 }
 
 // tooMany is the error for a call with more than MaxBatch jobs, nil for fewer.
@@ -72,9 +70,8 @@ func tooMany(n int) error {
 	if n <= job.MaxBatch {
 		return nil
 	}
-	e := job.Errorf(job.TooLarge, "%d jobs in one call, at most %d are taken", n, job.MaxBatch)
-	e.Details = map[string]any{"size": n, "max_batch_size": job.MaxBatch}
-	return e
+	return job.Errorf(job.TooLarge, "%d jobs in one call, at most %d are taken", n, job.MaxBatch).
+		With(map[string]any{"size": n, "max_batch_size": job.MaxBatch})
 }
 
 // enqueue asks the middleware, stores and announces. exists decides about an ID
@@ -95,12 +92,19 @@ func (s *Sidecar) enqueue(ctx context.Context, es []job.Checked, exists known) (
 		return nil, err
 	}
 	now := s.now()
+	first, err := jobsOf(es, now) // here, as all wait for the writer; what follows, and what runs again, is made there
+	if err != nil {
+		return nil, atIndex(err, len(first), len(es))
+	}
 	receipts := make([]job.Receipt, len(es))
 	var last *turn
 	err = s.update(ctx, func(t *turn) error {
 		last = t
 		for i := 0; i < len(es); {
-			js, err := jobsOf(es[i:], now)
+			js, err := first, error(nil)
+			if first = nil; js == nil {
+				js, err = jobsOf(es[i:], now)
+			}
 			if err != nil {
 				return atIndex(err, i+len(js), len(es))
 			}

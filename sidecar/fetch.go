@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -17,9 +18,8 @@ const (
 // that comes, not by a poll.
 func (s *Sidecar) Fetch(ctx context.Context, f job.FetchRequest) ([]*job.Job, error) {
 	if len(f.Queues) == 0 || slices.Contains(f.Queues, "") {
-		e := job.Errorf(job.Invalid, "queues is required: the name of at least one queue to fetch from, and none empty")
-		e.Details = map[string]any{"field": "queues"}
-		return nil, e
+		return nil, job.Errorf(job.Invalid, "queues is required: the name of at least one queue to fetch from, and none empty").
+			With(map[string]any{"field": "queues"})
 	}
 	f.Count = min(max(f.Count, 1), maxCount)
 	idle, err := s.takesNoJobs(ctx, f.Worker)
@@ -81,7 +81,7 @@ func (s *Sidecar) claim(ctx context.Context, f job.FetchRequest) ([]*job.Job, er
 }
 
 // claimSlice claims in one transaction. What has expired is discarded on the
-// way; more says that there was a whole slice of that, and perhaps jobs behind it.
+// way; more reports that there was a whole slice of that, and perhaps jobs behind it.
 func (s *Sidecar) claimSlice(ctx context.Context, f job.FetchRequest) (got []*job.Job, more bool, err error) {
 	now := s.now()
 	asked := s.answers.ask(now, "") // a FETCH is no sign of life (contract §4.9)
@@ -142,12 +142,6 @@ func (s *Sidecar) claimSlice(ctx context.Context, f job.FetchRequest) (got []*jo
 // lease is the reservation of one job for one attempt: as long as the request,
 // else the job, else the server says (contract §4.6).
 func (s *Sidecar) lease(f job.FetchRequest, j *job.Job) job.Lease {
-	length := f.Visibility
-	if length <= 0 {
-		length = j.Visibility
-	}
-	if length <= 0 {
-		length = s.o.Visibility
-	}
+	length := cmp.Or(max(0, f.Visibility), max(0, j.Visibility), s.o.Visibility)
 	return job.Lease{Token: s.o.Token(), Worker: f.Worker, Length: length}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// Explain says what a unique policy comes to; see [job.KeyService].
+// Explain shows what a unique policy amounts to; see [job.KeyService].
 func (s *Sidecar) Explain(ctx context.Context, c job.Checked) (job.Explanation, error) {
 	now := s.now()
 	x, err := view(ctx, s, func(tx job.ReadTx) (job.Explanation, error) {

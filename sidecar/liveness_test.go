@@ -54,7 +54,7 @@ func TestWorkerDeathAfterAFetch(t *testing.T) {
 	w.is("75 s after the beat, 45 s after the claim", held.ID, job.Available)
 }
 
-// failures.md F35: a job that kills every worker ends after max_attempts.
+// A job that kills every worker which takes it ends after max_attempts.
 func TestPoisonJobEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Retention{})
@@ -133,8 +133,8 @@ func TestRestartKeepsWorkersQuiet(t *testing.T) {
 	w.take("other", 0)
 }
 
-// failures.md F25: a clock that goes back one hour runs nothing early and
-// freezes nothing that becomes due by the new clock.
+// A clock that is set back by an hour runs nothing early, and freezes nothing that
+// becomes due by the new clock.
 func TestClockGoesBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Retention{})
@@ -162,9 +162,8 @@ func TestClockGoesBack(t *testing.T) {
 	w.is("its time has come", far.ID, job.Available)
 }
 
-// failures.md F25 and F26: when the clock jumps forward, or this process was
-// stopped, a worker that beats keeps its jobs over the first look, and one that
-// is silent still loses them in the end.
+// When the clock jumps forward, or the process was suspended, a worker that beats
+// keeps its jobs over the first look, and a silent one still loses them in the end.
 func TestClockJumpsForward(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, w *world) {

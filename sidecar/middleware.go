@@ -25,12 +25,12 @@ type EnqueueFunc func(ctx context.Context, e *job.Envelope) error
 //
 // It refuses the job by returning an error, or by not calling next. An error is
 // a Rejected with its text as the reason, except a *[job.Error], which keeps its
-// Kind (so that a middleware can say Invalid, or Unavailable when it cannot tell
+// Kind (so that a middleware can say Invalid, or Unavailable when it cannot decide
 // now), and the end of a context, which is Unavailable. One that panics has refused
 // the job; the log has the stack. Details["middleware"] is the name of the one
 // that refused. Every job of one call is asked for before
 // the first is stored, and one refusal refuses them all; [job.Enqueuer] says how
-// the index is told.
+// the error names the job.
 //
 // A middleware must not keep e, or call next, after it has returned. It is
 // called by many goroutines at once. The outbox relay and callers with ids

@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -29,7 +30,7 @@ func (s *Sidecar) Job(ctx context.Context, id job.ID) (*job.Job, error) {
 
 // Jobs lists jobs; see [job.Operator].
 func (s *Sidecar) Jobs(ctx context.Context, f job.Filter) (job.Page, error) {
-	f.Limit = min(max(orElse(f.Limit, 50), 1), 1000)
+	f.Limit = min(max(cmp.Or(f.Limit, 50), 1), 1000)
 	page, err := view(ctx, s, func(tx job.ReadTx) (job.Page, error) { return tx.Jobs(f) })
 	s.show(page.Jobs...)
 	return page, err
@@ -58,22 +59,16 @@ func (s *Sidecar) Queues(ctx context.Context) ([]job.Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := len(qs)
-	for i, q := range qs {
-		if q.Name == job.DefaultQueue {
-			return qs, nil
-		}
-		if q.Name > job.DefaultQueue && at == len(qs) {
-			at = i
-		}
+	at, found := slices.BinarySearchFunc(qs, job.DefaultQueue, func(q job.Queue, name string) int { return strings.Compare(q.Name, name) })
+	if !found {
+		qs = slices.Insert(qs, at, job.Queue{Name: job.DefaultQueue, CreatedAt: s.started, Counts: map[job.State]int64{}})
 	}
-	fresh := job.Queue{Name: job.DefaultQueue, CreatedAt: s.started, Counts: map[job.State]int64{}}
-	return append(qs[:at:at], append([]job.Queue{fresh}, qs[at:]...)...), nil
+	return qs, nil
 }
 
 // Events reads the event log; see [job.Operator].
 func (s *Sidecar) Events(ctx context.Context, f job.EventFilter) ([]job.Event, error) {
-	f.Limit = min(max(orElse(f.Limit, 100), 1), 1000)
+	f.Limit = min(max(cmp.Or(f.Limit, 100), 1), 1000)
 	f.Types = slices.Clone(f.Types)
 	for i, t := range f.Types {
 		f.Types[i] = strings.Replace(t, ":", ".", 1) // as asyncmq-deduplication.md spells them
@@ -121,4 +116,30 @@ func (s *Sidecar) Health(ctx context.Context) (job.Health, error) {
 		h.Degraded, h.Logged = h.OK, s.store.Trouble() != nil
 	}
 	return h, nil
+}
+
+// Backtraces says what becomes of the backtraces that workers report. They may
+// hold paths, names and addresses of the inside (ojs-core.md §14.2).
+type Backtraces string
+
+// What becomes of backtraces. Any other value than these is as OmitBacktraces.
+const (
+	KeepBacktraces Backtraces = "keep" // they are stored and shown; so is the zero value
+	OmitBacktraces Backtraces = "omit" // they are neither stored nor shown, also not those stored before
+)
+
+// omits reports whether backtraces are neither stored nor shown.
+func (s *Sidecar) omits() bool { return s.o.Backtraces != "" && s.o.Backtraces != KeepBacktraces }
+
+// show takes out of jobs what is not to be shown. Every answer that holds jobs
+// passes here on its way out; nil stands for no job.
+func (s *Sidecar) show(jobs ...*job.Job) {
+	if !s.omits() {
+		return
+	}
+	for _, j := range jobs {
+		if j != nil {
+			j.OmitBacktraces()
+		}
+	}
 }

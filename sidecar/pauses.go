@@ -9,7 +9,7 @@ import (
 
 // pauses knows when this process did not listen to its workers: while it was stopped,
 // while its clock jumped, while it was too busy to look at its clock, and while
-// the store took no beats. Nobody is silent who was not heard (ojs-retry.md §9.3),
+// the store took no beats. A worker that could not be heard is not silent (ojs-retry.md §9.3),
 // so what ran out in such a time, or soon after it, gets a grace, however short it
 // was. A store that is only slow is no pause: who waits for it is known to [answers].
 //
@@ -46,13 +46,13 @@ type jump struct {
 }
 
 const (
-	slack     = 10 * time.Millisecond  // of two clocks that are read one after the other; a shorter jump is not told from that
+	slack     = 10 * time.Millisecond  // of two clocks that are read one after the other; a shorter jump cannot be distinguished from that
 	readTime  = 200 * time.Millisecond // to read and store what lies in the sockets
 	lookEvery = readTime / 40          // from look to look in the last moments before something runs out
 )
 
-// look tells of the present, and of when the loop meant to look. away is how
-// long it did not listen, if that shows.
+// look takes the time of this look, and of when the loop meant to look. away is how
+// long it did not listen, as far as that shows.
 func (p *pauses) look(now, meant time.Time) (away time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,8 +80,8 @@ func (p *pauses) look(now, meant time.Time) (away time.Duration) {
 	return away
 }
 
-// jumped is called before look, with the clock and with one that nobody sets. What
-// jumped was no time for whoever was at work.
+// jumped is called before look, with the clock and with one that nobody sets. The time
+// that the clock jumped over does not count as time that a job was running.
 func (p *pauses) jumped(now, real time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,8 +92,8 @@ func (p *pauses) jumped(now, real time.Time) {
 	p.jumps = slices.DeleteFunc(p.jumps, func(j jump) bool { return now.Sub(j.at) > day || j.at.After(now) })
 }
 
-// stood is how far the clock has jumped since an instant. What began between a
-// jump and the look that found it began by the clock as it is now.
+// stood is how far the clock has jumped since an instant. A job that started between a
+// jump and the look that found it was started by the new time.
 func (p *pauses) stood(since time.Time) (d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,7 +121,7 @@ func (p *pauses) setUnavailable(is bool) {
 
 // limit is the instant up to which what has run out counts, and when that changes
 // if nothing else happens; zero where nothing is covered. It is never later than
-// the last look: of what was since then nobody knows whether we listened.
+// the last look: whether this server has listened since then is not known yet.
 func (p *pauses) limit(now time.Time) (upto, next time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

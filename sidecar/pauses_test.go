@@ -349,7 +349,7 @@ func (f *full) Update(ctx context.Context, fn func(job.Tx) error) error {
 	return f.Store.Update(ctx, fn)
 }
 
-// A worker whose beats could not be stored was not silent (failures.md F13), also
+// A worker whose beats could not be stored was not silent, also
 // where the disk was full for longer than any grace. One that says nothing
 // afterwards loses its job.
 func TestBeatsThatCouldNotBeStored(t *testing.T) {

@@ -63,7 +63,7 @@ func (s *Sidecar) prune(ctx context.Context, now time.Time) (next time.Time, err
 }
 
 // pruneDead removes a slice of the dead letters that are too old, the oldest
-// first, and says when there is more to do before the hour is over, zero for never.
+// first, and returns when there is more to do before the hour is over, zero for never.
 func (s *Sidecar) pruneDead(t *turn, r *workShare, now time.Time) (next time.Time, err error) {
 	keep := max(0, s.o.Retention.Dead)
 	old, err := t.Dead(job.Filter{Until: now.Add(time.Millisecond - keep)}, fewLarge) // Until itself is not meant

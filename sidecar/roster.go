@@ -3,6 +3,7 @@ package sidecar
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -10,8 +11,8 @@ import (
 
 // roster remembers the workers, so that a FETCH need not read them.
 type roster struct {
+	loaded  atomic.Bool // the workers that were stored before this server started are in it
 	mu      sync.Mutex
-	loaded  bool
 	version uint64
 	workers map[string]listed
 }
@@ -54,28 +55,15 @@ func (r *roster) drop(version uint64, id string) {
 	}
 }
 
-// which are the workers that a condition holds for.
-func (r *roster) which(wanted func(job.WorkerInfo) bool) (ws []job.WorkerInfo) {
+// all yields the workers. The roster is locked meanwhile.
+func (r *roster) all(yield func(job.WorkerInfo) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, w := range r.workers {
-		if wanted(w.WorkerInfo) {
-			ws = append(ws, w.WorkerInfo)
+		if !yield(w.WorkerInfo) {
+			return
 		}
 	}
-	return ws
-}
-
-// nextSilent is the earliest instant of the workers that have one, else zero.
-func (r *roster) nextSilent(when func(job.WorkerInfo) (time.Time, bool)) (next time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, w := range r.workers {
-		if at, ok := when(w.WorkerInfo); ok {
-			next = sooner(next, at)
-		}
-	}
-	return next
 }
 
 // countWorkers counts the workers, and those of them that are stale.
@@ -83,28 +71,25 @@ func (s *Sidecar) countWorkers(ctx context.Context, now time.Time) (all, stale i
 	if err := s.loadRoster(ctx); err != nil {
 		return 0, 0, err
 	}
-	r := &s.roster
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, w := range r.workers {
-		if s.stale(w.WorkerInfo, now) {
+	for w := range s.roster.all {
+		if all++; s.stale(w, now) {
 			stale++
 		}
 	}
-	return len(r.workers), stale, nil
+	return all, stale, nil
 }
 
-// takesNoJobs reports whether a worker has been told, or has said, that it takes no more
-// jobs. Until the workers of the life before are in memory, that one is read alone:
+// takesNoJobs reports whether a worker must take no more jobs, by an operator's directive or its own
+// word. Until the stored workers are in memory, that one is read alone:
 // a FETCH waits for no list.
 func (s *Sidecar) takesNoJobs(ctx context.Context, id string) (bool, error) {
 	if id == "" {
 		return false, nil
 	}
 	r := &s.roster
+	loaded := r.loaded.Load() // before the look: what is loaded behind it is not missed
 	r.mu.Lock()
 	w, ok := r.workers[id]
-	loaded := r.loaded
 	r.mu.Unlock()
 	if !ok && !loaded {
 		before, err := view(ctx, s, func(tx job.ReadTx) (job.WorkerInfo, error) { return tx.Worker(id) })
@@ -116,29 +101,15 @@ func (s *Sidecar) takesNoJobs(ctx context.Context, id string) (bool, error) {
 	return ok && !w.Takes(), nil
 }
 
-// loadRoster reads the workers of the life before, once.
+// loadRoster reads the workers that were stored before this server started, once.
 func (s *Sidecar) loadRoster(ctx context.Context) error {
-	r := &s.roster
-	r.mu.Lock()
-	loaded := r.loaded
-	r.mu.Unlock()
-	if loaded {
+	if s.roster.loaded.Load() {
 		return nil
 	}
 	ws, err := view(ctx, s, job.ReadTx.Workers)
-	if err != nil {
-		return err
+	if err == nil {
+		s.roster.set(0, ws...) // older than all that is known
+		s.roster.loaded.Store(true)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.workers == nil {
-		r.workers = map[string]listed{}
-	}
-	for _, w := range ws {
-		if _, newer := r.workers[w.ID]; !newer {
-			r.workers[w.ID] = listed{w, 0}
-		}
-	}
-	r.loaded = true
-	return nil
+	return err
 }

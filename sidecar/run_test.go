@@ -117,7 +117,7 @@ func TestHerd(t *testing.T) {
 	}
 }
 
-// While a herd is let in, a call is answered between two slices.
+// While many jobs are let in, a call is answered between two slices.
 func TestHerdLetsCallsThrough(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Retention{})
@@ -158,7 +158,7 @@ func TestHerdLetsCallsThrough(t *testing.T) {
 	stop()
 	<-called
 	if turns == 0 {
-		t.Error("no call was answered while the herd was let in")
+		t.Error("no call was answered while the jobs were let in")
 	}
 }
 

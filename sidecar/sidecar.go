@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -24,11 +25,11 @@ type Options struct {
 	Retention  Retention     // how long finished jobs stay
 	Backtraces Backtraces    // what becomes of backtraces; empty is kept
 	Ticks      Ticks         // where the servers of one app agree whose a tick is; nil: this one fires all of its schedules
-	Rules      job.Rules     // what becomes of jobs that do not say it themselves
+	Rules      job.Rules     // what becomes of jobs whose own options do not decide it
 	Middleware *Chain        // runs around every PUSH; nil is none. It may be changed while the sidecar works
 
 	// TestDirectives lets the test_directive in a job's meta tell its worker what
-	// to do, for conformance suites. Meta is anybody's word, so nobody else wants it.
+	// to do, for conformance suites. Anybody may write meta, so leave it off otherwise.
 	TestDirectives bool
 
 	Now   func() time.Time // the clock; nil is time.Now
@@ -63,7 +64,7 @@ type Sidecar struct {
 
 	pauses  pauses
 	answers answers
-	limited bool // the jobs of the life before have been looked at; Run's alone
+	limited bool // the jobs from before this server started have been looked at; Run's alone
 
 	silent     []silent  // workers that have been found so and not been dealt with; Run's alone
 	silentNext time.Time // when one of them must be looked at again; Run's alone
@@ -84,14 +85,14 @@ const (
 // New makes a sidecar. It starts nothing and does not own the store: whoever
 // opened the store closes it, after Run has returned.
 func New(store job.Store, o Options) *Sidecar {
-	o.Log = orElse(o.Log, slog.New(slog.DiscardHandler))
-	o.Visibility = orElse(o.Visibility, defaultVisibility)
-	o.Timeout = orElse(o.Timeout, defaultTimeout)
-	o.Silence = orElse(o.Silence, silence)
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	o.Visibility = cmp.Or(o.Visibility, defaultVisibility)
+	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
+	o.Silence = cmp.Or(o.Silence, silence)
 	r := &o.Retention
-	r.Completed, r.Cancelled = orElse(r.Completed, 7*day), orElse(r.Cancelled, 7*day)
-	r.Discarded, r.Dead = orElse(r.Discarded, 30*day), orElse(r.Dead, 180*day)
-	r.Events, r.DeadCount = orElse(r.Events, 7*day), orElse(r.DeadCount, 10_000)
+	r.Completed, r.Cancelled = cmp.Or(r.Completed, 7*day), cmp.Or(r.Cancelled, 7*day)
+	r.Discarded, r.Dead = cmp.Or(r.Discarded, 30*day), cmp.Or(r.Dead, 180*day)
+	r.Events, r.DeadCount = cmp.Or(r.Events, 7*day), cmp.Or(r.DeadCount, 10_000)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -111,14 +112,6 @@ func New(store job.Store, o Options) *Sidecar {
 	s.crons = s.schedules()
 	s.cronService = s.crons
 	return s
-}
-
-func orElse[T comparable](v, otherwise T) T {
-	var zero T
-	if v == zero {
-		return otherwise
-	}
-	return v
 }
 
 func newID() job.ID {

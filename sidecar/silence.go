@@ -20,7 +20,7 @@ type silent struct {
 type silenceResult struct {
 	done    int              // workers that need nothing more
 	rest    silent           // the one behind them, as far as it has been dealt with
-	words   []func()         // what is logged of them after the commit
+	logs    []func()         // what is logged of them after the commit
 	known   []job.WorkerInfo // as they are now
 	gone    []string
 	next    time.Time // when one must be looked at again
@@ -31,6 +31,9 @@ type silenceResult struct {
 // forgets them after a day (contract §4.9). Tens of thousands may fall silent at
 // once, when a network does: each transaction does some of them.
 func (s *Sidecar) watch(ctx context.Context, now time.Time) (next time.Time, err error) {
+	if err := s.loadRoster(ctx); err != nil { // at the start, so that a FETCH need not read its worker
+		return time.Time{}, err
+	}
 	if until := s.started.Add(s.o.Silence); now.Before(until) {
 		return until, nil // nobody could beat while this server was down
 	}
@@ -50,10 +53,12 @@ func (s *Sidecar) watch(ctx context.Context, now time.Time) (next time.Time, err
 	if len(s.silent) > 0 {
 		return now, nil
 	}
-	next = sooner(s.silentNext, s.roster.nextSilent(func(w job.WorkerInfo) (time.Time, bool) {
-		since := s.silentSince(w, now)
-		return since.Add(s.o.Silence), upto.Sub(since) < s.o.Silence
-	}))
+	next = s.silentNext
+	for w := range s.roster.all {
+		if since := s.silentSince(w, now); upto.Sub(since) < s.o.Silence {
+			next = sooner(next, since.Add(s.o.Silence))
+		}
+	}
 	if next.IsZero() {
 		next = now.Add(hourly)
 	}
@@ -68,13 +73,15 @@ func later(a, b time.Time) time.Time {
 }
 
 // fallenSilent looks for the workers that something must be done about, by their
-// ids. It asks the memory and a snapshot, and not the writer: those who have
-// spoken since are told apart when their turn comes.
+// ids. It reads the roster and a snapshot, and does not take the writer's time:
+// a worker that has spoken since is noticed when its turn comes.
 func (s *Sidecar) fallenSilent(ctx context.Context, upto, now time.Time) (found []silent, err error) {
-	if err := s.loadRoster(ctx); err != nil {
-		return nil, err
+	var ws []job.WorkerInfo
+	for w := range s.roster.all {
+		if s.silentFor(w, upto, now) >= s.o.Silence {
+			ws = append(ws, w)
+		}
 	}
-	ws := s.roster.which(func(w job.WorkerInfo) bool { return s.silentFor(w, upto, now) >= s.o.Silence })
 	if len(ws) == 0 {
 		return nil, nil
 	}
@@ -85,7 +92,7 @@ func (s *Sidecar) fallenSilent(ctx context.Context, upto, now time.Time) (found 
 	for _, w := range ws {
 		jobs := held[w.ID]
 		if w.Stale && now.Sub(w.BeatAt) > 3*s.o.Silence {
-			jobs = nil // they have been looked at; what it claims without a beat, its lease decides
+			jobs = nil // they have been looked at; for what it fetches without a beat, its lease decides
 		}
 		if len(jobs) > 0 || !w.Stale || now.Sub(w.BeatAt) > day {
 			found = append(found, silent{id: w.ID, jobs: jobs})
@@ -126,14 +133,14 @@ func (s *Sidecar) handleSilent(ctx context.Context, upto, now time.Time) error {
 		s.roster.drop(m.version, id)
 		s.answers.forgetWorker(id)
 	}
-	for _, say := range m.words {
-		say()
+	for _, log := range m.logs {
+		log()
 	}
 	return nil
 }
 
-// handleSilentWorker tells once that a worker is stale, takes its jobs, and forgets it after
-// a day. It reports false when the share is over before that.
+// handleSilentWorker stores the event of a stale worker once, takes its jobs, and forgets
+// it after a day. It reports false when the share is over before that.
 func (s *Sidecar) handleSilentWorker(t *turn, m *silenceResult, r *workShare, upto, now time.Time) (done bool, err error) {
 	p := &m.rest
 	w, err := t.Worker(p.id)
@@ -174,8 +181,8 @@ func (s *Sidecar) handleSilentWorker(t *turn, m *silenceResult, r *workShare, up
 	return true, nil
 }
 
-// takeJob takes a job of a stale worker. A job claimed after its last beat shows
-// that it lived then; m.next says when that is too long ago, too. What has not run
+// takeJob takes a job of a stale worker. A job fetched after its last beat shows
+// that it lived then; m.next is when that is too long ago, too. What has not run
 // out at upto is covered by a grace.
 func (s *Sidecar) takeJob(t *turn, m *silenceResult, id job.ID, w job.WorkerInfo, upto, now time.Time) error {
 	j, err := t.Job(id)
@@ -189,7 +196,7 @@ func (s *Sidecar) takeJob(t *turn, m *silenceResult, id job.ID, w job.WorkerInfo
 	if err := j.Under(&s.o.Rules).Lose(now, "worker_death", s.o.Rand()); err != nil {
 		return err
 	}
-	m.words = append(m.words, func() {
+	m.logs = append(m.logs, func() {
 		s.log.Warn("a worker fell silent; its job goes to another", "worker", w.ID, "job", j.ID, "silent", now.Sub(w.BeatAt))
 	})
 	return t.save(j)

@@ -6,8 +6,8 @@ import "time"
 // to write waits for no more than that. What is left over is done in the next one.
 //
 // Long transactions that stay whole, as the contract has it: a PUSH of a batch, of
-// at most 10,000 jobs, and a PUSH whose policy replaces what it meets, and with it
-// as many twins as other policies have let stand side by side.
+// at most 10,000 jobs, and a PUSH whose policy replaces the jobs with its key:
+// as many as other policies have let exist side by side.
 type workShare struct {
 	began time.Time
 	steps int

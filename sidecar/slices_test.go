@@ -51,7 +51,7 @@ func inSlices(t *testing.T, what string, sizes []int, n int) {
 	}
 }
 
-// Workers that fall silent at once are mourned some at a time: a push that comes
+// Workers that fall silent at once are dealt with some at a time: a push that comes
 // in the middle is stored long before the last of them is.
 func TestManyWorkersFallSilent(t *testing.T) {
 	t.Parallel()
@@ -66,7 +66,7 @@ func TestManyWorkersFallSilent(t *testing.T) {
 	}
 	w.push(nil)
 	if len(w.heard()) == 0 {
-		t.Error("nobody was mourned before the push")
+		t.Error("nobody was dealt with before the push")
 	}
 	rounds := 1
 	for next := w.time(); !next.After(w.time()); rounds++ {
@@ -77,7 +77,7 @@ func TestManyWorkersFallSilent(t *testing.T) {
 	}
 	inSlices(t, "silence", sizes, n)
 	if rounds < 4 {
-		t.Errorf("all were mourned in %d rounds", rounds)
+		t.Errorf("all were dealt with in %d rounds", rounds)
 	}
 	if h, err := w.Health(t.Context()); err != nil || h.Workers != n || h.StaleNow != n {
 		t.Errorf("health: %d workers, %d stale, %v", h.Workers, h.StaleNow, err)
@@ -225,6 +225,33 @@ func TestFetchReadsNoListOfWorkers(t *testing.T) {
 			t.Errorf("%s fetched %d jobs, %v", tt.worker, len(got), err)
 		}
 	}
+}
+
+// Once the duties have run, at the start, a FETCH reads nothing but what it claims.
+func TestFetchReadsNoWorker(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Retention{})
+	w.push(nil)
+	w.beat("quiet")
+	if _, err := w.Direct(t.Context(), "quiet", job.Quiet); err != nil {
+		t.Fatal(err)
+	}
+	fresh := New(w.store, Options{Now: w.time})
+	fresh.round(t.Context())
+	fresh.store = unread{w.store}
+	for worker, jobs := range map[string]int{"quiet": 0, "unknown": 1} {
+		got, err := fresh.Fetch(t.Context(), job.FetchRequest{Queues: []string{mail}, Worker: worker})
+		if err != nil || len(got) != jobs {
+			t.Errorf("%s fetched %d jobs, %v", worker, len(got), err)
+		}
+	}
+}
+
+// unread is a store that nothing is to be read of but in a transaction that writes.
+type unread struct{ job.Store }
+
+func (unread) View(context.Context, func(job.ReadTx) error) error {
+	return job.Errorf(job.Unavailable, "nothing is to be read here")
 }
 
 // listless is a store that lists no workers.

@@ -148,7 +148,7 @@ func stalled(t *testing.T, seed uint64) {
 
 // However long a commit takes, who lives keeps his job: a reservation is counted
 // from when its worker hears of it. Who is dead loses it as soon as that can be
-// stored, also while the disk stays slow (failures.md F13). OUTRIDER_STALLS is how
+// stored, also while the disk stays slow. OUTRIDER_STALLS is how
 // many disks there are; ten, or two with the race detector.
 func TestASlowStoreRobsNobodyAndSparesNobodyLong(t *testing.T) {
 	t.Parallel()

@@ -2,12 +2,13 @@ package sidecar
 
 import (
 	"container/list"
+	"slices"
 	"sync"
 	"time"
 )
 
-// wakeups wakes fetchers that wait for a queue. One job wakes one of them: who
-// waited longest.
+// wakeups wakes fetchers that wait for a queue. One job wakes one of them: the
+// one that has waited longest.
 type wakeups struct {
 	mu      sync.Mutex
 	waiting map[string]*list.List // of *waiter, by queue
@@ -87,7 +88,7 @@ func (b *wakeups) pass(w *waiter) {
 type clock struct {
 	mu   sync.Mutex
 	next []time.Time   // by duty
-	poke chan struct{} // room for one; says that a time became earlier
+	poke chan struct{} // room for one: a time became earlier
 }
 
 func (c *clock) init(duties int) {
@@ -98,20 +99,18 @@ func (c *clock) init(duties int) {
 // wake makes duty i be done at the latest at t.
 func (c *clock) wake(i int, t time.Time) {
 	c.mu.Lock()
-	earlier := i >= 0 && t.Before(c.next[i])
-	if earlier {
-		c.next[i] = t
+	defer c.mu.Unlock()
+	if i < 0 || !t.Before(c.next[i]) {
+		return
 	}
-	c.mu.Unlock()
-	if earlier {
-		select {
-		case c.poke <- struct{}{}:
-		default:
-		}
+	c.next[i] = t
+	select {
+	case c.poke <- struct{}{}:
+	default:
 	}
 }
 
-// take says whether duty i is due, and puts it off until it is planned again.
+// take reports whether duty i is due, and puts it off until it is planned again.
 func (c *clock) take(i int, now, otherwise time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,11 +141,5 @@ func (c *clock) planned(i int) time.Time {
 func (c *clock) soonest() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	at := c.next[0]
-	for _, t := range c.next[1:] {
-		if t.Before(at) {
-			at = t
-		}
-	}
-	return at
+	return slices.MinFunc(c.next, time.Time.Compare)
 }

@@ -18,14 +18,12 @@ const (
 	MaxSilence = 8 * time.Hour
 )
 
-// nameless is the Invalid for a worker that does not say who it is.
+// nameless is the Invalid for a worker without an id.
 func nameless() error {
-	e := job.Errorf(job.Invalid, "worker_id is required: the name under which this worker beats")
-	e.Details = map[string]any{"field": "worker_id"}
-	return e
+	return job.Errorf(job.Invalid, "worker_id is required: the name under which this worker beats").With(map[string]any{"field": "worker_id"})
 }
 
-// Register takes down a worker before it beats; see [job.Worker].
+// Register stores a worker before its first beat; see [job.Worker].
 func (s *Sidecar) Register(ctx context.Context, w job.WorkerInfo) (job.Registration, error) {
 	if w.ID == "" {
 		return job.Registration{}, nameless()
@@ -52,8 +50,8 @@ func (s *Sidecar) Register(ctx context.Context, w job.WorkerInfo) (job.Registrat
 	return job.Registration{Time: now, Heartbeat: pulse, Silence: s.o.Silence, Visibility: s.o.Visibility}, nil
 }
 
-// saveWorker stores what is known of a worker that has spoken, and tells what is new
-// about it: that it is there, or there again, and that it takes no more jobs.
+// saveWorker stores what is known of a worker that has spoken, with the events of what is
+// new about it: that it is there, or there again, and that it takes no more jobs.
 func (s *Sidecar) saveWorker(t *turn, before, w job.WorkerInfo, now time.Time) error {
 	if before.BeatAt.IsZero() || before.Stale {
 		if err := t.addEvent(job.WorkerEvent(job.WorkerStarted, w.ID, now)); err != nil {
@@ -66,7 +64,7 @@ func (s *Sidecar) saveWorker(t *turn, before, w job.WorkerInfo, now time.Time) e
 	return t.PutWorker(w)
 }
 
-// addQuietEvent tells that a worker takes no more jobs, if that is new.
+// addQuietEvent stores the event of a worker that takes no more jobs, if that is new.
 func (s *Sidecar) addQuietEvent(t *turn, before, w job.WorkerInfo, now time.Time) error {
 	if w.Wanted() != job.Quiet || before.Wanted() == job.Quiet {
 		return nil
@@ -173,4 +171,93 @@ func (s *Sidecar) Worker(ctx context.Context, id string) (job.WorkerInfo, error)
 // stale reports whether a worker has been silent for too long.
 func (s *Sidecar) stale(w job.WorkerInfo, now time.Time) bool {
 	return now.Sub(w.BeatAt) >= s.o.Silence
+}
+
+// Direct tells a worker to be quiet, to terminate, or to go on; see [job.Operator].
+func (s *Sidecar) Direct(ctx context.Context, id, wish string) (job.WorkerInfo, error) {
+	all, err := s.direct(ctx, wish, id)
+	if err == nil && len(all) == 0 {
+		err = noSuchWorker(id)
+	}
+	if err != nil {
+		return job.WorkerInfo{}, err
+	}
+	s.log.Info("an operator directs a worker; it takes effect with its next heartbeat", "directive", wish, "worker", id, "workers", 1)
+	return all[0], nil
+}
+
+// noSuchWorker is the NotFound for a worker that cannot be directed. One that only
+// fetches is not known (contract §4.9): a directive travels in the answer to a heartbeat.
+func noSuchWorker(id string) error {
+	return job.Errorf(job.NotFound, "there is no worker %.140q that has registered or sent a heartbeat", id).
+		With(map[string]any{"resource_type": "worker", "resource_id": id,
+			"hint": "The list of workers has the ids: GET /ojs/v1/workers. A worker that only fetches is not in it, as the answer to a heartbeat is what tells a worker: let it send heartbeats, or stop it where it runs."})
+}
+
+// DirectAll directs all known workers; see [job.Operator].
+func (s *Sidecar) DirectAll(ctx context.Context, wish string) (int, error) {
+	known, err := view(ctx, s, job.ReadTx.Workers)
+	if err != nil {
+		return 0, err
+	}
+	ids := make([]string, len(known))
+	for i, w := range known {
+		ids[i] = w.ID
+	}
+	all, err := s.direct(ctx, wish, ids...)
+	if err != nil {
+		return 0, err
+	}
+	s.log.Info("an operator directs all workers; it takes effect with their next heartbeats", "directive", wish, "workers", len(all))
+	return len(all), nil
+}
+
+// direct directs those of the workers that are known, some in each transaction, and
+// returns them. After an error some may have been directed.
+func (s *Sidecar) direct(ctx context.Context, wish string, ids ...string) (all []job.WorkerInfo, err error) {
+	if err := new(job.WorkerInfo).Direct(wish); err != nil {
+		return nil, err
+	}
+	now := s.now()
+	for len(ids) > 0 {
+		var directed []job.WorkerInfo
+		var version uint64
+		n := 0
+		err := s.update(ctx, func(t *turn) error {
+			directed, n, version = nil, 0, s.roster.next()
+			for r := newWorkShare(); n < len(ids) && !r.over(); n++ {
+				w, err := s.directOne(t, ids[n], wish, now)
+				if err == nil {
+					directed = append(directed, w)
+				} else if job.KindOf(err) != job.NotFound {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		s.roster.set(version, directed...)
+		all, ids = append(all, directed...), ids[n:]
+	}
+	for i := range all {
+		all[i].Stale = s.stale(all[i], now)
+	}
+	return all, nil
+}
+
+func (s *Sidecar) directOne(t *turn, id, wish string, now time.Time) (job.WorkerInfo, error) {
+	before, err := t.Worker(id)
+	if err != nil {
+		return before, err
+	}
+	w := before
+	if err := w.Direct(wish); err != nil {
+		return w, err
+	}
+	if err := s.addQuietEvent(t, before, w, now); err != nil {
+		return w, err
+	}
+	return w, t.PutWorker(w)
 }

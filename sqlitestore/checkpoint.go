@@ -3,9 +3,14 @@ package sqlitestore
 import (
 	"context"
 	"database/sql/driver"
+	"encoding/binary"
+	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"time"
+
+	"github.com/outrider-jobs/outrider/job"
 )
 
 const (
@@ -21,7 +26,7 @@ const (
 // checkpointer moves what the log holds into the file, on a connection and a
 // processor of its own: pages of random keys lie all over the file, and the
 // writer would spend a quarter of its time on them. Only the rest, which was
-// written meanwhile, is the writer's, as the log begins anew when nothing is left
+// written meanwhile, is the writer's, as the log starts over when nothing is left
 // in it (measured: +30 % pushes with a policy beside a million keys).
 type checkpointer struct {
 	conn     driver.Conn
@@ -30,7 +35,7 @@ type checkpointer struct {
 	ended    chan struct{}
 	w        *writer
 	log      *slog.Logger
-	loggedAt time.Time // when it was last told that this fails
+	loggedAt time.Time // when a failure was last logged
 }
 
 func (s *Store) startCheckpointer(ctx context.Context, from *connector, log *slog.Logger) error {
@@ -52,8 +57,8 @@ func (c *checkpointer) committed() {
 	}
 }
 
-// run works until the store closes or fails. The close may come first to a log that is
-// lost, or at once behind the failure: what can be saved is saved then as well.
+// run works until the store closes or fails. A close may be the first to find that the
+// files are lost, or may follow the failure at once: what can be saved is saved then too.
 func (c *checkpointer) run() {
 	defer close(c.ended)
 	defer func() {
@@ -85,9 +90,9 @@ func (c *checkpointer) run() {
 	}
 }
 
-// look moves pages if there are many, or any of a log that has not begun anew in
-// its time, as somebody has read it. The second time there are few, and the writer
-// is left with fewer still.
+// look moves pages if there are many, or any at all if the log should have started
+// over long ago but a reader kept it from that. It moves twice: the second pass has few
+// pages left to move, and the writer fewer still.
 func (c *checkpointer) look() error {
 	pages, moved, err := c.w.move(c.conn, "NOOP")
 	if err != nil || moved == pages || pages-moved < logPages && pages < 2*logPages {
@@ -157,19 +162,102 @@ func (c *checkpointer) stop() error {
 	return c.conn.Close()
 }
 
-// checkpoint moves pages as the mode says, and tells how many the log holds and
-// how many of them have been moved. One that somebody else is doing is none of ours.
+// checkpoint moves pages in the given mode, and returns how many the log holds and
+// how many of them have been moved. If somebody else is moving pages, it moves none, which is no error.
 func checkpoint(conn driver.Conn, mode string) (pages, moved int64, err error) {
-	rows, err := conn.(driver.QueryerContext).QueryContext(context.Background(), "PRAGMA wal_checkpoint("+mode+")", nil)
+	err = query(context.Background(), conn, "PRAGMA wal_checkpoint("+mode+")", func(row []driver.Value) error {
+		pages, _ = row[1].(int64)
+		moved, _ = row[2].(int64)
+		return nil
+	})
+	return pages, moved, err
+}
+
+// post opens the sentry: a connection that may only read, and that is open as long
+// as the store. SQLite moves what the log holds when the last connection to a file
+// closes, removes the log, and reports no error if that fails. When anything is wrong
+// the sentry closes last: it can neither take the lock for that nor write, so the log
+// stays as it is, for the next start.
+//
+// It has read once, which gives it its share of the lock, and never reads again, so
+// it blocks nobody.
+func post(ctx context.Context, path string) (driver.Conn, error) {
+	conn, err := connect(ctx, path, "?mode=ro&_pragma=cache_size(-64)")
 	if err != nil {
-		return 0, 0, err
+		return nil, err
 	}
-	defer rows.Close()
-	dest := make([]driver.Value, 3)
-	if err := rows.Next(dest); err != nil {
-		return 0, 0, err
+	if _, err := number(conn, "SELECT count(*) FROM sqlite_schema"); err != nil {
+		return nil, closing(conn, err)
 	}
-	pages, _ = dest[1].(int64)
-	moved, _ = dest[2].(int64)
-	return pages, moved, nil
+	return conn, nil
+}
+
+// renewTail writes the last transaction of the log once more, as it is, and
+// flushes it. If the flush of that transaction has failed in the process before,
+// the system still shows it, calls it clean and has it nowhere on the disk: then
+// what is added behind it now, and acknowledged, would be lost with it at the next
+// power cut, as a log is read up to its first gap. All before it was flushed, or
+// the process would not have gone on. (Nor may it be moved into the database from
+// the system's memory alone: with power cut in the middle of that, the log on the
+// disk could not make the database whole again.)
+//
+// It is called before anything is written. The lock for writing is held, so no
+// other program begins the log anew meanwhile.
+func renewTail(conn driver.Conn, path string) error {
+	pages, _, err := checkpoint(conn, "NOOP")
+	if err != nil || pages == 0 {
+		return err
+	}
+	if err := script(conn, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	defer func() { _ = script(conn, "ROLLBACK") }() // nothing was changed
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return job.Errorf(job.Unavailable, "the log %s cannot be read and written; check the owner and the rights of the file: %w", path, err)
+	}
+	defer f.Close()
+	from, to, err := lastTransaction(f, pages)
+	if err == nil {
+		err = rewrite(f, from, to)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err != nil {
+		return job.Errorf(job.Unavailable, "the log %s cannot be flushed, so the disk is not to be trusted; nothing was changed, see what the system says of the disk and start again: %w", path, err)
+	}
+	return nil
+}
+
+// lastTransaction is where the last transaction lies in a log of so many frames,
+// in bytes. That of the first one begins with the header of the log.
+func lastTransaction(log io.ReaderAt, frames int64) (from, to int64, err error) {
+	at := func(frame int64) int64 { return logHeader + frame*(frameHeader+pageSize) }
+	for first := frames - 1; first > 0; first-- {
+		var head [frameHeader]byte
+		if _, err := log.ReadAt(head[:], at(first-1)); err != nil {
+			return 0, 0, fmt.Errorf("frame %d: %w", first, err)
+		}
+		if binary.BigEndian.Uint32(head[4:]) != 0 { // the frame before ends a transaction
+			return at(first), at(frames), nil
+		}
+	}
+	return 0, at(frames), nil
+}
+
+// rewrite writes what stands in a part of a file once more.
+func rewrite(f *os.File, from, to int64) error {
+	buf := make([]byte, min(to-from, 1<<20))
+	for from < to {
+		part := buf[:min(int64(len(buf)), to-from)]
+		if _, err := f.ReadAt(part, from); err != nil {
+			return err
+		}
+		if _, err := f.WriteAt(part, from); err != nil {
+			return err
+		}
+		from += int64(len(part))
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package sqlitestore
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"fmt"
@@ -27,6 +28,15 @@ func dsn(path string, readOnly bool) string {
 // escape writes a path so that it stays one inside a URI.
 func escape(path string) string {
 	return strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(path)
+}
+
+// connect opens a connection that has none of the pragmas of a store but those of params.
+func connect(ctx context.Context, path, params string) (driver.Conn, error) {
+	c, err := sqlite.NewConnector("file:" + escape(path) + params)
+	if err != nil {
+		return nil, err
+	}
+	return c.Connect(ctx)
 }
 
 type pragma struct{ name, value, shows string }
@@ -95,23 +105,61 @@ func closing(conn driver.Conn, err error) error {
 	return err
 }
 
-// one is the first column of the first row of a statement without arguments.
-func one(conn driver.Conn, query string) (driver.Value, error) {
-	rows, err := conn.(driver.QueryerContext).QueryContext(context.Background(), query, nil)
+// one is the first column of the only row of a statement without arguments.
+func one(conn driver.Conn, sql string) (v driver.Value, err error) {
+	none := io.EOF
+	err = query(context.Background(), conn, sql, func(row []driver.Value) error {
+		v, none = row[0], nil
+		return nil
+	})
+	return v, cmp.Or(err, none)
+}
+
+// query calls fn with every row of a statement without arguments. The row is only
+// good until fn returns.
+func query(ctx context.Context, conn driver.Conn, sql string, fn func(row []driver.Value) error) error {
+	rows, err := conn.(driver.QueryerContext).QueryContext(ctx, sql, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer rows.Close()
-	dest := make([]driver.Value, len(rows.Columns()))
-	if err := rows.Next(dest); err != nil {
-		return nil, err
+	return drain(rows, make([]driver.Value, len(rows.Columns())), fn)
+}
+
+// drain calls fn with every row, each in dest, and closes rows.
+func drain(rows driver.Rows, dest []driver.Value, fn func(row []driver.Value) error) (err error) {
+	defer func() {
+		err = cmp.Or(err, rows.Close())
+	}()
+	for {
+		if err := rows.Next(dest); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if err := fn(dest); err != nil {
+			return err
+		}
 	}
-	return dest[0], nil
 }
 
 // script runs statements without arguments.
 func script(conn driver.Conn, sql string) error {
 	_, err := conn.(driver.ExecerContext).ExecContext(context.Background(), sql, nil)
+	return err
+}
+
+// within runs fn in a transaction, and undoes all of it after an error.
+func within(conn driver.Conn, fn func() error) error {
+	err := script(conn, "BEGIN IMMEDIATE")
+	if err != nil {
+		return err
+	}
+	if err = fn(); err == nil {
+		err = script(conn, "COMMIT")
+	}
+	if err != nil {
+		_ = script(conn, "ROLLBACK") // SQLite may have done so by itself
+	}
 	return err
 }
 
@@ -151,29 +199,15 @@ func (s *stmt) exec(args ...driver.Value) (int64, error) {
 }
 
 // each calls fn with every row. The row is only good until fn returns.
-func (s *stmt) each(fn func(row []driver.Value) error, args ...driver.Value) (err error) {
+func (s *stmt) each(fn func(row []driver.Value) error, args ...driver.Value) error {
 	rows, err := s.s.(driver.StmtQueryContext).QueryContext(context.Background(), s.bind(args))
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if cerr := rows.Close(); err == nil {
-			err = cerr
-		}
-	}()
 	if s.dest == nil {
 		s.dest = make([]driver.Value, len(rows.Columns()))
 	}
-	for {
-		if err := rows.Next(s.dest); err == io.EOF {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		if err := fn(s.dest); err != nil {
-			return err
-		}
-	}
+	return drain(rows, s.dest, fn)
 }
 
 // millis is an instant as it is stored, NULL for none.

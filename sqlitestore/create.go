@@ -1,6 +1,7 @@
 package sqlitestore
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
@@ -10,8 +11,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"syscall"
-
-	"modernc.org/sqlite"
 
 	outrider "github.com/outrider-jobs/outrider"
 	"github.com/outrider-jobs/outrider/job"
@@ -33,34 +32,39 @@ func create(ctx context.Context, path string) error {
 	if err := removeAll(parts...); err != nil {
 		return cannotMake(path, err)
 	}
-	if err := build(ctx, made); err != nil {
+	err = build(ctx, made)
+	if err == nil {
+		err = checkUnused(ctx, path)
+	}
+	if err != nil {
 		_ = removeAll(parts...) // err is why we are here, and the next start removes them too
 		return err
 	}
-	if err := checkUnused(ctx, path); err != nil {
-		_ = removeAll(parts...)
-		return err
-	}
-	if err := flush(made, os.O_RDWR); err != nil { // Windows flushes only what is open for writing
+	if err := putInPlace(made, path); err != nil {
 		return cannotMake(path, err)
+	}
+	return nil
+}
+
+// putInPlace gives the store that was made its own name.
+func putInPlace(made, path string) error {
+	if err := flush(made, os.O_RDWR); err != nil { // Windows flushes only what is open for writing
+		return err
 	}
 	if st, err := os.Stat(path); err == nil { // empty, with the rights that somebody gave it
 		if err := os.Chmod(made, st.Mode().Perm()); err != nil {
-			return cannotMake(path, err)
+			return err
 		}
 	}
 	// What is left of a start that was cut off would be taken for the new store's.
 	if err := removeAll(path+"-wal", path+"-shm", path+"-journal"); err != nil {
-		return cannotMake(path, err)
+		return err
 	}
-	if err := os.Rename(made, path); err != nil {
-		return cannotMake(path, err)
+	if err := os.Rename(made, path); err != nil || runtime.GOOS == "windows" {
+		return err // a folder cannot be flushed there, NTFS keeps a log of its names
 	}
-	if runtime.GOOS == "windows" {
-		return nil // a folder cannot be flushed there, NTFS keeps a log of its names
-	}
-	if err := flush(folder(path), os.O_RDONLY); err != nil && !unflushable(err) {
-		return cannotMake(path, err)
+	if err := flush(folder(path), os.O_RDONLY); !unflushable(err) {
+		return err
 	}
 	return nil
 }
@@ -77,11 +81,7 @@ func checkUnused(ctx context.Context, path string) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	c, err := sqlite.NewConnector("file:" + escape(path) + "?_pragma=locking_mode(EXCLUSIVE)")
-	if err != nil {
-		return err
-	}
-	conn, err := c.Connect(ctx)
+	conn, err := connect(ctx, path, "?_pragma=locking_mode(EXCLUSIVE)")
 	if err != nil {
 		return err
 	}
@@ -112,10 +112,10 @@ func cannotMake(path string, err error) error {
 // log the same rights. All of it is in the file when build returns.
 func build(ctx context.Context, path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
-	if err != nil {
-		return cannotMake(path, err)
+	if err == nil {
+		err = f.Close()
 	}
-	if err := f.Close(); err != nil {
+	if err != nil {
 		return cannotMake(path, err)
 	}
 	c, err := newConnector(path, false)
@@ -152,11 +152,7 @@ func flush(path string, how int) error {
 	if err != nil {
 		return err
 	}
-	err = f.Sync()
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	return err
+	return cmp.Or(f.Sync(), f.Close())
 }
 
 func removeAll(names ...string) error {
@@ -189,11 +185,7 @@ func peek(path string) (content, bool) {
 			return content{}, false
 		}
 	}
-	c, err := sqlite.NewConnector("file:" + escape(to))
-	if err != nil {
-		return content{}, false
-	}
-	conn, err := c.Connect(context.Background())
+	conn, err := connect(context.Background(), to, "")
 	if err != nil {
 		return content{}, false
 	}

@@ -21,14 +21,7 @@ const cronByName = `SELECT ` + cronColumns + ` FROM crons WHERE name = ?`
 
 const allCrons = `SELECT ` + cronColumns + ` FROM crons ORDER BY name`
 
-const putCron = `INSERT INTO crons (` + cronColumns + `)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (name) DO UPDATE SET
-  expression = excluded.expression, timezone = excluded.timezone, overlap = excluded.overlap, enabled = excluded.enabled,
-  source = excluded.source, created_at = excluded.created_at, updated_at = excluded.updated_at, anchor_at = excluded.anchor_at,
-  seen_at = excluded.seen_at, hole_to = excluded.hole_to, ahead_at = excluded.ahead_at,
-  next_run_at = excluded.next_run_at, last_run_at = excluded.last_run_at, last_job = excluded.last_job,
-  run_count = excluded.run_count, runs = excluded.runs, description = excluded.description, template = excluded.template`
+var putCron = upsert("crons", cronColumns)
 
 // stepCron names what its caller has seen: a tick is claimed once, and never
 // with a CronSpec that is not valid any more.
@@ -134,13 +127,7 @@ func runsFrom(b []byte) []job.CronRun {
 // Cron reads a schedule.
 func (r reader) Cron(name string) (*job.Cron, error) {
 	crons, err := r.crons(cronByName, name)
-	if err != nil {
-		return nil, translate("read schedule", err)
-	}
-	if len(crons) == 0 {
-		return nil, job.NoCron(name)
-	}
-	return crons[0], nil
+	return first(crons, translate("read schedule", err), func() error { return job.NoCron(name) })
 }
 
 // Crons reads all schedules.
@@ -151,14 +138,8 @@ func (r reader) Crons() ([]*job.Cron, error) {
 
 // crons reads the schedules that a SELECT of cronColumns answers, as Crons does.
 func (r reader) crons(query string, args ...any) ([]*job.Cron, error) {
-	rows, err := r.q.Queryx(query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	crons, damaged := []*job.Cron{}, error(nil)
-	for rows.Next() {
-		values, err := rows.SliceScan()
+	for values, err := range r.rows(query, args...) {
 		if err != nil {
 			return nil, err
 		}
@@ -168,9 +149,6 @@ func (r reader) crons(query string, args ...any) ([]*job.Cron, error) {
 			continue
 		}
 		crons = append(crons, c)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
 	}
 	return crons, damaged
 }
@@ -211,11 +189,7 @@ func (t *tx) StepCron(c *job.Cron, was time.Time) (bool, error) {
 
 // DeleteCron removes a schedule.
 func (t *tx) DeleteCron(name string) error {
-	r, err := t.doCold(deleteCron, name)
-	if err != nil {
-		return t.fail("delete schedule", err)
-	}
-	n, err := r.RowsAffected()
+	n, err := t.doCold(deleteCron, name)
 	if t.wrote = t.wrote || n > 0; err == nil && n == 0 {
 		return job.NoCron(name)
 	}

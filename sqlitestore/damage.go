@@ -1,6 +1,7 @@
 package sqlitestore
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -14,14 +15,14 @@ import (
 )
 
 // DamageError refuses a store from which acknowledged jobs are lost, or that is no
-// database. It wraps a [job.Error] of the kind Unavailable, which tells what is
+// database. It wraps a [job.Error] of the kind Unavailable, which says what is
 // damaged, where, and what to do. Nothing was changed.
 type DamageError struct {
 	Err        error
 	Acceptable bool // Options.AcceptDamage would copy the files aside, and go on without what is lost
 }
 
-// Error tells the damage to the operator.
+// Error describes the damage to the operator.
 func (e *DamageError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the error of the project's own kind.
@@ -33,8 +34,8 @@ func damagef(format string, args ...any) error {
 
 // asDamage makes a DamageError of what SQLite calls corrupt.
 func asDamage(path string, err error) error {
-	var told *DamageError
-	if c := code(err); c != sqlite3.SQLITE_CORRUPT && c != sqlite3.SQLITE_NOTADB || errors.As(err, &told) {
+	var already *DamageError
+	if c := code(err); c != sqlite3.SQLITE_CORRUPT && c != sqlite3.SQLITE_NOTADB || errors.As(err, &already) {
 		return err
 	}
 	return damagef("%w; the files are %s, and %s-wal and %s-shm where they are there", err, path, path, path)
@@ -42,7 +43,7 @@ func asDamage(path string, err error) error {
 
 // examine looks for damage to the files of a store before SQLite has them, while
 // the caller holds the lock and nobody else has them open. Damage that is accepted
-// is told, and the files are copied aside.
+// is logged, and the files are copied aside.
 func examine(path string, o Options) (survey, error) {
 	page, whole, err := databasePage(path)
 	if err != nil {
@@ -118,8 +119,8 @@ func (s *survey) message() string {
 		s.path, s.at, s.size, s.why, s.lost, max(s.commits, 1))
 }
 
-// keep copies the files of a store aside, for their owner alone, and says under
-// which name. They can be opened by that name like the store itself.
+// keep copies the files of a store aside, readable by their owner alone, and returns
+// the name of the copy. They can be opened by that name like the store itself.
 func keep(path string, now time.Time) (string, error) {
 	to := path + ".damaged-" + now.UTC().Format("20060102T150405.000Z")
 	for _, suffix := range []string{"", "-wal", "-shm"} {
@@ -144,12 +145,8 @@ func keepFile(from, to string) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(out, in)
-	if err == nil {
+	if _, err = io.Copy(out, in); err == nil {
 		err = out.Sync()
 	}
-	if cerr := out.Close(); err == nil {
-		err = cerr
-	}
-	return err
+	return cmp.Or(err, out.Close())
 }

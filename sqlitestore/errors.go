@@ -11,9 +11,15 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// translate makes a *job.Error of what SQLite says, by its result code and
+// translate makes a *job.Error of an error of SQLite, by its result code and
 // never by its text. Errors that are the project's own pass as they are.
 func translate(doing string, err error) error {
+	return translateEnd(doing, "nothing was changed, free some and the server goes on by itself", err)
+}
+
+// translateEnd is translate for what ends with the error: an open that fails, or a
+// close. then is what to do where the disk is full.
+func translateEnd(doing, then string, err error) error {
 	var mine *job.Error
 	if err == nil || errors.As(err, &mine) {
 		return err
@@ -23,7 +29,7 @@ func translate(doing string, err error) error {
 	}
 	switch code(err) {
 	case sqlite3.SQLITE_FULL:
-		return outOfSpace(doing, "nothing was changed, free some and the server goes on by itself", err)
+		return outOfSpace(doing, then, err)
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		return job.Errorf(job.Unavailable, "%s: another program holds the database; end it, nothing but outrider may write to this file: %w", doing, err)
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM:
@@ -36,30 +42,20 @@ func translate(doing string, err error) error {
 	return job.Errorf(job.Internal, "%s: %w", doing, err)
 }
 
-// translateEnd is translate for what ends with the error: an open that fails, or a
-// close. then is what to do where the disk is full.
-func translateEnd(doing, then string, err error) error {
-	var mine *job.Error
-	if code(err) == sqlite3.SQLITE_FULL && !errors.As(err, &mine) {
-		return outOfSpace(doing, then, err)
-	}
-	return translate(doing, err)
-}
-
 func outOfSpace(doing, then string, err error) error {
 	return job.Errorf(job.Unavailable, "%s: there is no space left for the database; %s: %w", doing, then, err)
 }
 
-// outward makes an error that names the files of the store fit for callers of other
-// processes: they are not told where those lie. The operator is.
+// outward takes the paths of the store out of what callers of other processes see of
+// an error. The operator still sees them.
 func (s *Store) outward(err error) error {
 	var mine *job.Error
 	if !errors.As(err, &mine) || !strings.Contains(mine.Message, s.path) {
 		return err
 	}
-	told := *mine
-	told.Public = s.unnamed(mine.Outside())
-	return &told
+	public := *mine
+	public.Public = s.unnamed(mine.Outside())
+	return &public
 }
 
 // unnamed is text with what the files of the store are instead of their names.
@@ -96,8 +92,8 @@ func rolledBack(err error) bool {
 	return c == sqlite3.SQLITE_FULL || c == sqlite3.SQLITE_NOMEM
 }
 
-// fatal reports whether after err nothing that is written may be believed any
-// more: after a failed flush the system's cache and the disk may differ, and
+// fatal reports whether after err no write can be trusted any more: after a failed
+// flush the system's cache and the disk may differ, and
 // trying again would only seem to work.
 func fatal(err error) bool {
 	c := code(err)

@@ -3,6 +3,7 @@ package sqlitestore
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -22,17 +23,14 @@ func (r reader) Events(f job.EventFilter) ([]job.Event, error) {
 	if !f.Since.IsZero() {
 		since = f.Since.UnixMilli()
 	}
-	rows, err := r.q.Queryx(eventChunks, f.After+1, since)
-	if err != nil {
-		return nil, translate("read events", err)
-	}
-	defer rows.Close()
 	var out []job.Event
 	may := lineFilter(f)
-	for rows.Next() && len(out) < f.Limit {
-		values, err := rows.SliceScan()
+	for values, err := range r.rows(eventChunks, f.After+1, since) {
 		if err != nil {
 			return nil, translate("read events", err)
+		}
+		if len(out) >= f.Limit {
+			break
 		}
 		lines, ok := values[0].(string)
 		if !ok {
@@ -57,7 +55,7 @@ func (r reader) Events(f job.EventFilter) ([]job.Event, error) {
 			}
 		}
 	}
-	return out, translate("read events", rows.Err())
+	return out, nil
 }
 
 // lineFilter reports of lines whether one of them may be wanted, by what must stand in
@@ -94,13 +92,100 @@ func wanted(f job.EventFilter, e job.Event) bool {
 
 // listed reports whether s is among the words, of which "*" is all and "job.*" a prefix.
 func listed(words []string, s string) bool {
-	if len(words) == 0 {
-		return true
+	return len(words) == 0 || slices.ContainsFunc(words, func(w string) bool {
+		prefix, open := strings.CutSuffix(w, "*")
+		return w == s || open && strings.HasPrefix(s, prefix)
+	})
+}
+
+// The events of a job are a chain: the job knows its newest event, and each
+// event knows the one before. A write pays for it with one number in a row that
+// is written anyway, a read with one search by key for each commit with an event of
+// the job, however long the log is. Pruning breaks the chain off at its old end,
+// where it should.
+
+const selectLastEvent = `SELECT told FROM jobs WHERE id = ?`
+
+// eventChunk is the row that holds the event with a Seq, if it is still there.
+const eventChunk = `SELECT lines FROM events
+WHERE first <= ?
+ORDER BY first DESC
+LIMIT 1`
+
+// History reads the newest events of a job.
+func (r reader) History(id job.ID) ([]job.Event, error) {
+	last, found := int64(0), false
+	if err := r.each(selectLastEvent, func(v *row[any]) { last, found = v.int(), true }, string(id)); err != nil {
+		return nil, translate("read history", err)
 	}
-	for _, w := range words {
-		if prefix, ok := strings.CutSuffix(w, "*"); w == s || ok && strings.HasPrefix(s, prefix) {
-			return true
+	if !found {
+		return nil, noJob(id)
+	}
+	return r.chain(last, nil)
+}
+
+// chain follows the events of a job from its newest one on; newer are those
+// that have been found already, the newest first.
+func (r reader) chain(last int64, newer []job.Event) ([]job.Event, error) {
+	lines := ""
+	for last > 0 && len(newer) < job.HistoryLimit {
+		line, ok := lineOf(lines, last)
+		if !ok {
+			if err := r.each(eventChunk, func(v *row[any]) { lines = v.str() }, last); err != nil {
+				return nil, translate("read history", err)
+			}
+			if line, ok = lineOf(lines, last); !ok {
+				break // pruned
+			}
 		}
+		var l eventLine
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			return nil, unreadable("a line of the event log")
+		}
+		newer = append(newer, l.event())
+		last = l.Prev
 	}
-	return false
+	slices.Reverse(newer)
+	return newer, nil
+}
+
+// lineOf is the line of the event with a Seq. Only the start of a line counts:
+// the data of another event may look like one.
+func lineOf(lines string, seq int64) (string, bool) {
+	start := string(append(strconv.AppendInt([]byte("\n{\"s\":"), seq, 10), ','))
+	if !strings.HasPrefix(lines, start[1:]) {
+		i := strings.Index(lines, start)
+		if i < 0 {
+			return "", false
+		}
+		lines = lines[i+1:]
+	}
+	line, _, _ := strings.Cut(lines, "\n")
+	return line, true
+}
+
+// History reads the newest events of a job, also those that this commit has not
+// written yet.
+func (t *tx) History(id job.ID) ([]job.Event, error) {
+	j, err := t.Job(id)
+	if err != nil {
+		return nil, err
+	}
+	last := j.LastEvent
+	var newest []job.Event
+	for last > t.written() && len(newest) < job.HistoryLimit {
+		n := t.noted(last)
+		newest = append(newest, n.Event)
+		last = n.prev
+	}
+	return t.chain(last, newest)
+}
+
+// noted is an event that is not written yet.
+func (t *tx) noted(seq int64) note {
+	i := int(seq - t.written() - 1)
+	if i < len(t.group.events) {
+		return t.group.events[i]
+	}
+	return t.call.events[i-len(t.group.events)]
 }

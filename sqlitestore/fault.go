@@ -20,12 +20,12 @@ import (
 //     every checkpoint of this package goes through move, SQLite makes none of its
 //     own at COMMIT (wal_autocheckpoint is 0; it would swallow the error), and none
 //     when the connections close (the last to close is the sentry);
-//   - so the log is never begun anew, and still holds every page that may be
+//   - so the log never starts over, and still holds every page that may be
 //     missing in the database, until the next start reads it;
 //   - nothing more is acknowledged. A commit that was flushed into the log after
 //     the database's flush had failed would be safe, as the log is another file and
-//     stays; but then a caller would be told of success by a server that has said
-//     it is at its end. It is told that the outcome is not known.
+//     stays; but then a server that has reported its failure would answer with
+//     success. The caller learns that the outcome is not known.
 //
 // docs/durability.md has the order of SQLite's own flushes, on which this rests.
 
@@ -43,13 +43,13 @@ func (w *writer) fault() error {
 	return nil
 }
 
-// doubt says that the database itself failed: no call of the group may be
-// believed, nor any that comes after it. It may be called from every goroutine,
-// and answers with the first fault.
+// doubt notes that the database itself failed: no call of the group has succeeded,
+// nor will any that comes after it. Any goroutine may call it. It returns the first
+// fault.
 func (w *writer) doubt(err error) error { return w.failWith("write", err) }
 
-// failWith is doubt with the words for what was being done when the database failed.
-// It fails so where its files are gone, too, and that is told instead then.
+// failWith is doubt with a text for what was being done when the database failed. If
+// the reason is that its files are gone, that is reported instead.
 func (w *writer) failWith(doing string, err error) error {
 	l, size, any := w.place.lost()
 	if l.cut = l.log == there && size >= 0 && size < w.length.Load(); any || l.cut && extended(err) == sqlite3.SQLITE_IOERR_SHORT_READ {
@@ -59,26 +59,25 @@ func (w *writer) failWith(doing string, err error) error {
 		fmt.Errorf("the database can no longer be trusted, and nothing more is written or acknowledged; what was acknowledged is read from its log at the next start: %w", translate(doing, err)))
 }
 
-// lose says that the files of the store are not in their place any more.
+// lose notes that the files of the store are not in their place any more.
 func (w *writer) lose(l loss) error {
 	err := w.place.lossError(l)
 	return w.fail(fault{err, l}, err)
 }
 
-// fail ends all writing. told is for the operator.
-func (w *writer) fail(f fault, told error) error {
+// fail ends all writing. logged is for the operator.
+func (w *writer) fail(f fault, logged error) error {
 	if !w.broken.CompareAndSwap(nil, &f) {
 		return w.fault() // the first one was enough
 	}
-	w.troubles.begin(failed, slog.LevelError, told)
+	w.troubles.begin(failed, slog.LevelError, logged)
 	close(w.failed)
 	return f.err
 }
 
-// move moves pages from the log into the database as the mode says, and tells how
-// many the log holds and how many of them have been moved. It is the only way to
-// do so, and no failure of the disk passes it: not the checkpointer's, the
-// writer's, nor that of the end.
+// move is checkpoint for a store that has not failed. Nothing else moves pages, so a
+// failure of the disk ends the store whoever meant to move them: the checkpointer, the
+// writer or the close.
 func (w *writer) move(conn driver.Conn, mode string) (pages, moved int64, err error) {
 	if err := w.fault(); err != nil {
 		return 0, 0, err
@@ -91,7 +90,7 @@ func (w *writer) move(conn driver.Conn, mode string) (pages, moved int64, err er
 }
 
 // unsure is the answer to the calls of a commit that failed while it was flushed,
-// or after which the store was not to be believed any more.
+// or after which the store could not be trusted any more.
 func unsure(err error) error {
 	return job.Errorf(job.Unavailable, "it is not known whether this was kept: the server is at its end, and shows it when it has started again; to ask for the same again with the same id is safe: %w", err)
 }
@@ -109,12 +108,12 @@ func (w *writer) present() (size int64, ok bool) {
 	return size, !any
 }
 
-// errShrunk is told when the log is shorter than it was after the last commit.
+// errShrunk is the answer when the log is shorter than it was after the last commit.
 var errShrunk = job.Errorf(job.Unavailable, "the log became shorter while this was being done; nothing was done, try again")
 
 // before looks at the log just before a commit is written into it: one that was
-// cut since the last would hide behind what is written now. The pass is undone and
-// made again then, as SQLite says only outside of it what it knows of the log.
+// cut since the last would hide behind what is written now. Then the pass is undone and
+// made again, as only between transactions can SQLite be asked what it knows of the log.
 func (w *writer) before() error {
 	if err := w.fault(); err != nil || !looksAreCheap {
 		return err

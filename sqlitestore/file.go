@@ -13,8 +13,8 @@ import (
 
 const magic = "SQLite format 3\x00"
 
-// lookedAt looks at a file from outside, and refuses what no store can lie in. It
-// says whether there is no file yet. It opens nothing: a process that closes any
+// lookedAt looks at a file without opening it, and refuses what cannot hold a store. It
+// reports whether there is no file yet. It opens nothing: a process that closes any
 // descriptor of a file loses the locks that SQLite has on it (fcntl(2)), and this
 // one may have the store open already.
 func lookedAt(path string) (missing bool, err error) {
@@ -51,7 +51,7 @@ func planted(path string) error {
 		st, err := os.Lstat(name)
 		switch {
 		case err != nil:
-			continue // what is wrong with it is told by whoever needs it
+			continue // whoever needs it reports what is wrong with it
 		case st.Mode()&fs.ModeSymlink != 0:
 			return job.Errorf(job.Unavailable, "%s is a symbolic link, and outrider would write to what it leads to; remove it, outrider makes that file itself", name)
 		case !st.Mode().IsRegular():
@@ -64,7 +64,7 @@ func planted(path string) error {
 }
 
 // inspect looks at a file before SQLite does, so that what is not ours stays as
-// it is, to the byte. It says whether there is no store yet: no file, an empty one,
+// it is, to the byte. It reports whether there is no store yet: no file, an empty one,
 // or one that was left before its schema was in it.
 func inspect(path string) (none bool, err error) {
 	missing, err := lookedAt(path)
@@ -122,18 +122,16 @@ func follow(path string) (string, error) {
 	for range 40 {
 		st, err := os.Lstat(path)
 		if err != nil || st.Mode()&fs.ModeSymlink == 0 {
-			return path, nil // what is wrong with it is told by inspect
+			return path, nil // inspect reports what is wrong with it
 		}
 		to, err := os.Readlink(path)
+		dir := ""
+		if err == nil && !filepath.IsAbs(to) {
+			dir, err = filepath.EvalSymlinks(folder(path))
+			to = dir + string(filepath.Separator) + to // not cleaned: ".." behind a link is not what it looks like
+		}
 		if err != nil {
 			return "", job.Errorf(job.Unavailable, "the database %s cannot be reached: %w", path, err)
-		}
-		if !filepath.IsAbs(to) {
-			dir, err := filepath.EvalSymlinks(folder(path))
-			if err != nil {
-				return "", job.Errorf(job.Unavailable, "the database %s cannot be reached: %w", path, err)
-			}
-			to = dir + string(filepath.Separator) + to // not cleaned: ".." behind a link is not what it looks like
 		}
 		path = to
 	}

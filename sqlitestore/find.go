@@ -12,19 +12,19 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// availableIDs is answered from jobs_claim alone: the table is not touched.
+// availableIDs reads the index jobs_claim alone: the table is not touched.
 const availableIDs = `SELECT id, priority, seq FROM jobs
 WHERE queue = ? AND state = 'available'
 ORDER BY priority DESC, seq
 LIMIT ?`
 
-// Available reads the head of the queues, in claim order. What is damaged there is
-// passed over, and told.
+// Available reads the head of the queues, in claim order. Damaged jobs are
+// skipped and reported.
 func (t *tx) Available(queues []string, n int) ([]*job.Job, error) {
 	var jobs []*job.Job
 	for i, name := range queues {
 		q := t.w.queues[name]
-		if n == 0 || twice(queues[:i], name) || q != nil && q.Paused != 0 {
+		if n == 0 || slices.Contains(queues[:i], name) || q != nil && q.Paused != 0 {
 			continue
 		}
 		found, whole, err := t.head(name, n)
@@ -38,39 +38,30 @@ func (t *tx) Available(queues []string, n int) ([]*job.Job, error) {
 	return jobs, nil
 }
 
-// head reads the first jobs of one queue. A claim that sees the end of the queue
-// looks whether as many were met as wait there: an entry that lost its place in
-// the index is met by nobody. whole is false where there are more, too large to be
-// read at once.
+// head reads the first jobs of one queue. A FETCH that reaches the end of the queue
+// compares how many entries there were with the counter: an entry that lost its place
+// in the index is never found otherwise. whole is false where there are more, too large
+// to be read at once.
 func (t *tx) head(queue string, n int) (jobs []*job.Job, whole bool, err error) {
 	fits := func(j *job.Job, e entry) bool {
 		return j.State == job.Available && j.Queue == queue && int64(j.Priority) == e.a && j.Seq == e.b
 	}
 	for ask := n; ; ask *= 4 {
-		jobs, met, whole, err := t.read(claimIndex, t.w.st.available, n, fits, queue, int64(ask))
+		jobs, answered, whole, err := t.read(claimIndex, t.w.st.available, n, fits, queue, int64(ask))
 		if err != nil {
 			return nil, false, err
 		}
-		if met < ask {
-			if q := t.w.queues[queue]; q != nil && q.Available > int64(met) {
-				if n := t.counted(queue, job.Available); n != int64(met) {
-					t.w.suspect(&badIndex{claimIndex, fmt.Sprintf("it holds %d jobs of the queue %q, where %d wait", met, queue, n)})
+		if answered < ask {
+			if q := t.w.queues[queue]; q != nil && q.Available > int64(answered) {
+				if n := t.counted(queue, job.Available); n != int64(answered) {
+					t.w.suspect(&badIndex{claimIndex, fmt.Sprintf("it holds %d jobs of the queue %q, where %d wait", answered, queue, n)})
 				}
 			}
 		}
-		if len(jobs) >= n || met < ask || !whole {
+		if len(jobs) >= n || answered < ask || !whole {
 			return jobs[:min(n, len(jobs))], whole, nil
 		}
 	}
-}
-
-func twice(before []string, name string) bool {
-	for _, b := range before {
-		if b == name {
-			return true
-		}
-	}
-	return false
 }
 
 const dueIDs = `SELECT id, due_at, seq FROM jobs
@@ -78,21 +69,21 @@ WHERE state = ? AND due_at <= ?
 ORDER BY due_at, seq
 LIMIT ?`
 
-// dueAs is what an entry of jobs_due must say of its job.
+// dueAs is what an entry of jobs_due must hold for its job.
 func dueAs(s job.State) func(*job.Job, entry) bool {
 	return func(j *job.Job, e entry) bool {
 		return j.State == s && !j.DueAt.IsZero() && j.DueAt.UnixMilli() == e.a && j.Seq == e.b
 	}
 }
 
-// Due reads what a clock must look at. What is damaged there is passed over, and told.
+// Due reads the jobs that are due. Damaged jobs are skipped and reported.
 func (t *tx) Due(s job.State, before time.Time, n int) ([]*job.Job, error) {
 	for ask := n; ; ask *= 4 {
-		jobs, met, whole, err := t.read(dueIndex, t.w.st.due, n, dueAs(s), string(s), before.UnixMilli(), int64(ask))
+		jobs, answered, whole, err := t.read(dueIndex, t.w.st.due, n, dueAs(s), string(s), before.UnixMilli(), int64(ask))
 		if err != nil {
 			return nil, t.fail("read what is due", err)
 		}
-		if len(jobs) >= n || met < ask || !whole {
+		if len(jobs) >= n || answered < ask || !whole {
 			return jobs[:min(n, len(jobs))], nil
 		}
 	}
@@ -103,8 +94,8 @@ WHERE state = ? AND due_at IS NOT NULL
 ORDER BY due_at, seq
 LIMIT 1`
 
-// NextDue reads when a clock must look next. Where the index is rotten that is at
-// once: by then it has been built anew.
+// NextDue reads when the next job is due. Where the index is damaged that is at
+// once: by then it has been rebuilt.
 func (t *tx) NextDue(s job.State) (at time.Time, err error) {
 	var first entry
 	if err := t.w.st.nextDue.each(func(v []driver.Value) error {
@@ -114,7 +105,7 @@ func (t *tx) NextDue(s job.State) (at time.Time, err error) {
 		return at, t.fail("read what is due next", err)
 	}
 	if first == (entry{}) {
-		if n := t.total(s); n > 0 && (s == job.Scheduled || s == job.Retryable || s == job.Active) &&
+		if n := t.counted("", s); n > 0 && (s == job.Scheduled || s == job.Retryable || s == job.Active) &&
 			t.w.suspect(&badIndex{dueIndex, fmt.Sprintf("it holds no jobs that are %s, and there are %d", s, n)}) {
 			at = past
 		}
@@ -124,7 +115,7 @@ func (t *tx) NextDue(s job.State) (at time.Time, err error) {
 	j, err := t.Job(first.id)
 	switch {
 	case errors.Is(err, errDamaged):
-		return at, nil // it is told, and passed over when its time comes
+		return at, nil // it is reported, and skipped when its time comes
 	case err != nil && job.KindOf(err) != job.NotFound:
 		return at, err
 	case err != nil, !dueAs(s)(j, first):
@@ -135,13 +126,13 @@ func (t *tx) NextDue(s job.State) (at time.Time, err error) {
 	return at, nil
 }
 
-// past is an instant that is over by every clock.
+// past is an instant that lies in the past by every clock.
 var past = time.UnixMilli(1).UTC()
 
 const waitingIDs = `SELECT id, 0, 0 FROM jobs WHERE after_id = ?`
 
-// Waiting reads the jobs that wait for another. Every job that ends is asked about,
-// and mostly none waits at all.
+// Waiting reads the jobs that wait for another. It is called for every job that
+// ends, and mostly no job waits at all.
 func (t *tx) Waiting(id job.ID) ([]*job.Job, error) {
 	if t.w.waiting+t.group.waiting+t.call.waiting == 0 {
 		return nil, nil
@@ -153,7 +144,7 @@ func (t *tx) Waiting(id job.ID) ([]*job.Job, error) {
 // oldestDead orders the dead letters that a filter lets through.
 const oldestDead = " ORDER BY finished_at, id LIMIT ?"
 
-// Dead reads dead letters, those that died first at the front.
+// Dead reads dead letters, the oldest first.
 func (t *tx) Dead(f job.Filter, n int) ([]*job.Job, error) {
 	f.Dead, f.States = true, nil
 	w := conditions(f)
@@ -173,7 +164,7 @@ func (t *tx) Dead(f job.Filter, n int) ([]*job.Job, error) {
 	}
 }
 
-// entry is what an index says of a job: its id, and two numbers of its order.
+// entry is what an index holds of a job: its id, and two numbers of its order.
 type entry struct {
 	id   job.ID
 	a, b int64
@@ -184,11 +175,11 @@ func entryFrom(v []driver.Value) (e entry) {
 	return entry{job.ID(r.str()), r.int(), r.int()}
 }
 
-// atOnce is how many bytes of jobs the writer reads for one call. Whoever asks for
-// many large ones is given the first of them, and asks again.
+// atOnce is how many bytes of jobs the writer reads for one call. A caller that asks for
+// many large ones gets the first of them, and asks again.
 const atOnce = 8 << 20
 
-// room is how many bytes there are for n jobs: whoever wants all of them gets all.
+// room is how many bytes may be read for n jobs: a caller that wants all gets all.
 func room(n int) int {
 	if n == math.MaxInt32 {
 		return math.MaxInt
@@ -196,10 +187,10 @@ func room(n int) int {
 	return atOnce
 }
 
-// read runs a statement that answers entries of an index and reads the first n of
-// their jobs. met is how many entries there were, also such as fit no job; whole
-// says that what fits was not too large to be read at once.
-func (t *tx) read(index string, s *stmt, n int, fits func(*job.Job, entry) bool, args ...driver.Value) (jobs []*job.Job, met int, whole bool, err error) {
+// read runs a statement that returns entries of an index, and reads the first n of
+// their jobs. answered is how many entries there were, whether they fit a job or not;
+// whole reports that what fits was not too large to be read at once.
+func (t *tx) read(index string, s *stmt, n int, fits func(*job.Job, entry) bool, args ...driver.Value) (jobs []*job.Job, answered int, whole bool, err error) {
 	var entries []entry
 	err = s.each(func(v []driver.Value) error {
 		entries = append(entries, entryFrom(v))
@@ -213,16 +204,16 @@ func (t *tx) read(index string, s *stmt, n int, fits func(*job.Job, entry) bool,
 }
 
 // jobsOf reads the jobs that entries of an index name, until they have taken all
-// the room; whole says that they are all of them. It passes over those that are
-// not there, are others than the entry says, or cannot be read: one of them must
-// not hide all that come behind it.
+// the room; whole reports that they are all of them. It skips jobs that are not there,
+// do not match their entry, or cannot be read: one of them must not hide all that come
+// after it.
 func (t *tx) jobsOf(index string, entries []entry, room int, fits func(*job.Job, entry) bool) (jobs []*job.Job, whole bool, err error) {
 	jobs = make([]*job.Job, 0, len(entries))
 	for i, e := range entries {
 		j, err := t.Job(e.id)
 		switch {
 		case errors.Is(err, errDamaged):
-			continue // which is told
+			continue // it has been reported
 		case err != nil && job.KindOf(err) != job.NotFound:
 			return nil, false, err
 		case err != nil, !fits(j, e):

@@ -34,7 +34,7 @@ func newGauge() *gauge { return &gauge{started: time.Now(), stir: make(chan stru
 // now is never 0.
 func (g *gauge) now() int64 { return int64(time.Since(g.started)) + 1 }
 
-// to says that the writer begins a step.
+// to notes that the writer begins a step.
 func (g *gauge) to(s step) {
 	switch {
 	case s == locking:
@@ -55,15 +55,15 @@ func (g *gauge) since(when *atomic.Int64) (ago time.Duration, was bool) {
 	return time.Duration(g.now() - at), at > 0
 }
 
-// done says that a commit is on disk, and whether it wrote anything: one that did
-// not has proved nothing of the disk.
+// done notes that a commit is on disk, and whether it wrote anything: one that did
+// not has proved nothing about the disk.
 func (g *gauge) done(wrote bool) {
 	if wrote {
 		g.flushed.Store(g.now())
 	}
 }
 
-// refused says that a transaction was not committed.
+// refused notes that a transaction was not committed.
 func (g *gauge) refused(err error) {
 	if code(err) == sqlite3.SQLITE_FULL {
 		g.full.Store(g.now())

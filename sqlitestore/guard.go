@@ -1,6 +1,7 @@
 package sqlitestore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -22,9 +23,9 @@ const (
 	leastFree  = 16 << 20               // bytes of the disk, or a 16th of a small one, until that is a trouble
 )
 
-// guard looks after what a writer cannot tell of itself: that it waits for a lock
-// or for the disk, that the space ends, that the log grows. It sleeps while
-// nothing is written, but for a look now and then.
+// guard watches for what the writer cannot report itself: that it waits for a lock
+// or for the disk, that the disk fills up, that the log grows. While nothing is
+// written it only looks now and then.
 type guard struct {
 	s       *Store
 	closing chan struct{}
@@ -88,8 +89,8 @@ func (g *guard) run() {
 	}
 }
 
-// tryWrite probes where nobody else writes, so that a fault is told before
-// somebody meets it.
+// tryWrite probes where nobody else writes, so that a fault is reported
+// before a caller runs into it.
 func (g *guard) tryWrite() {
 	after := guardWrite
 	if g.s.troubles.any() {
@@ -105,12 +106,12 @@ func (g *guard) tryWrite() {
 	}
 }
 
-// look judges all there is.
+// look checks everything there is to check.
 func (g *guard) look() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.s.troubles.has(failed) {
-		return // that is told, and ends the server
+		return // that is reported, and ends the server
 	}
 	g.lookAtWriter()
 	if time.Since(g.looked) < time.Second {
@@ -121,8 +122,8 @@ func (g *guard) look() {
 	g.lookAtLog()
 }
 
-// lookAtWriter finds one that waits. A tick counts for no more than its length: a
-// process that was stopped has waited for nothing.
+// lookAtWriter notices a writer that waits. No look counts for more than one tick: a
+// process that was stopped meanwhile was not waiting.
 func (g *guard) lookAtWriter() {
 	w := g.s.w.gauge
 	turns, at := w.turns.Load(), step(w.step.Load())
@@ -155,20 +156,17 @@ func (g *guard) logStuck(at step) {
 	if g.s.troubles.has(lockHeld) {
 		return
 	}
-	who := whoHolds(g.s.path, false)
-	if who == "" {
-		who = "another program"
-	}
+	who := cmp.Or(whoHolds(g.s.path, false), "another program")
 	g.s.troubles.renew(lockHeld, fmt.Errorf("%s holds the lock of the database %s, and nothing can be written until it gives that back; end it, nothing but outrider may write to this file", who, g.s.path))
 }
 
-// slowness is a trouble with which all is done that is asked for.
+// slowness is a trouble with which every call still succeeds.
 type slowness struct{ error }
 
 func (slowness) Is(target error) bool { return target == job.ErrDegraded }
 
-// lookAtSpace tells of a disk that is nearly full before a write fails: its last
-// bytes let small writes pass and large ones not.
+// lookAtSpace warns of a disk that is nearly full before a write fails: on its last
+// bytes small writes still succeed and large ones do not.
 func (g *guard) lookAtSpace() {
 	w := g.s.w.gauge
 	refused := w.full.Load() > w.flushed.Load()
@@ -179,7 +177,7 @@ func (g *guard) lookAtSpace() {
 	}
 	need := min(leastFree, total/16)
 	if need += g.room(free - min(free, need)); g.s.troubles.has(noSpace) && !refused {
-		need += need / 4 // so that it is not told again and again
+		need += need / 4 // so that the warning does not come and go
 	}
 	if !refused && free >= need {
 		g.s.troubles.end(noSpace, "there is room for the database again")
@@ -213,8 +211,8 @@ func (g *guard) room(free uint64) uint64 {
 
 func megabytes(n uint64) string { return fmt.Sprintf("%.1f MB", float64(n)/(1<<20)) }
 
-// lookAtLog tells of a log that grows without end, which it does while somebody
-// reads what it held at one time.
+// lookAtLog warns of a log that grows without end, which it does while somebody
+// keeps an old snapshot open.
 func (g *guard) lookAtLog() {
 	st, err := os.Stat(g.s.path + "-wal")
 	if err != nil {
@@ -224,9 +222,6 @@ func (g *guard) lookAtLog() {
 		g.s.troubles.end(logGrown, "the log of the database is small again")
 		return
 	}
-	who := whoHolds(g.s.path, true)
-	if who == "" {
-		who = "a long read, or a disk that is too slow,"
-	}
+	who := cmp.Or(whoHolds(g.s.path, true), "a long read, or a disk that is too slow,")
 	g.s.troubles.renew(logGrown, fmt.Errorf("the log of the database, %s-wal, has grown to %s, as %s keeps it from being moved into the file; it grows until the disk is full. End that program, or its transaction: a copy of the database is made in a short one", g.s.path, megabytes(uint64(st.Size())), who))
 }

@@ -1,7 +1,9 @@
 package sqlitestore
 
 import (
+	"database/sql/driver"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -14,35 +16,66 @@ ON CONFLICT (id) DO NOTHING`
 // marks are the places of the values of columns.
 func marks(cs []job.Column) string { return strings.TrimSuffix(strings.Repeat("?, ", len(cs)), ", ") }
 
-// fresh is a job that has just entered its queue.
-var fresh = &job.Job{Status: job.Status{State: job.Available}}
-
 // Most jobs that are stored have just entered their queue and ask for nothing
-// special: they differ from fresh in plainColumns alone, and in uniqueColumns with
-// a unique policy. What is not named is NULL. Binding the twenty NULLs would cost a
-// fifth of the insert.
+// special: they are as fresh in all but a few columns. Binding the twenty NULLs of
+// the others would cost a fifth of the insert.
 var (
-	plainColumns  = of("id", "type", "queue", "args", "meta", "priority", "max_attempts", "extra", "created_at", "seq", "enqueued_at", "told")
-	uniqueColumns = of("uniq", "fingerprint", "holds")
-	freshColumns  = written(func(c job.Column) bool {
-		same := func(d job.Column) bool { return d.Name == c.Name }
-		return !slices.ContainsFunc(plainColumns, same) && !slices.ContainsFunc(uniqueColumns, same)
-	})
+	fresh = valuesOf(nil, allColumns, &job.Job{Status: job.Status{State: job.Available}})
+
+	plain       = narrowTo(plainColumns...)
+	plainUnique = narrowTo(append(plainColumns, "uniq", "fingerprint", "holds")...)
+
+	plainColumns = []string{"id", "type", "queue", "args", "meta", "priority", "max_attempts", "extra", "created_at", "seq", "enqueued_at", "told"}
 )
 
-func of(names ...string) []job.Column {
-	return written(func(c job.Column) bool { return slices.Contains(names, c.Name) })
+// narrow is an insert of jobs that are as fresh but for some columns, which are bound.
+// The others of fresh that are not NULL stand in the statement.
+type narrow struct {
+	bound, others []int // by their place among allColumns
+	names, values string
 }
 
-// What those statements write without a value that is bound.
-const (
-	freshNames  = `, state, attempt, releases, dead`
-	freshValues = `, 'available', 0, 0, 0`
-)
+func narrowTo(bound ...string) (n narrow) {
+	var names, values []string
+	for i, c := range allColumns {
+		if slices.Contains(bound, c.Name) {
+			n.bound = append(n.bound, i)
+			names, values = append(names, c.Name), append(values, "?")
+			continue
+		}
+		n.others = append(n.others, i)
+		switch v := fresh[i].(type) {
+		case string:
+			names, values = append(names, c.Name), append(values, "'"+v+"'")
+		case int64:
+			names, values = append(names, c.Name), append(values, strconv.FormatInt(v, 10))
+		}
+	}
+	n.names, n.values = strings.Join(names, ", "), strings.Join(values, ", ")
+	return n
+}
+
+// holds reports whether the values of all columns of a job are as fresh but for those that are bound.
+func (n *narrow) holds(values []driver.Value) bool {
+	for _, i := range n.others {
+		if values[i] != fresh[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// keep drops from the values of all columns those that are not bound.
+func (n *narrow) keep(values []driver.Value) []driver.Value {
+	for to, i := range n.bound {
+		values[to] = values[i]
+	}
+	return values[:len(n.bound)]
+}
 
 // insertPlain is insertJob for a job that is plain.
-var insertPlain = `INSERT INTO jobs (` + namesOf(plainColumns, "", "") + freshNames + `)
-VALUES (` + marks(plainColumns) + freshValues + `)
+var insertPlain = `INSERT INTO jobs (` + plain.names + `)
+VALUES (` + plain.values + `)
 ON CONFLICT (id) DO NOTHING`
 
 // together is how many rows insertTogether stores. To open and close the table
@@ -68,26 +101,17 @@ var insertFirst = `INSERT OR IGNORE INTO jobs (` + jobColumns + `)
 VALUES (` + freeKey + strings.TrimPrefix(marks(allColumns), "?") + `)`
 
 // insertFirstPlain is to insertFirst what insertPlain is to insertJob.
-var insertFirstPlain = `INSERT OR IGNORE INTO jobs (` + namesOf(plainColumns, "", "") + freshNames + `, ` + namesOf(uniqueColumns, "", "") + `)
-VALUES (` + freeKey + strings.TrimPrefix(marks(plainColumns), "?") + freshValues + `, ` + marks(uniqueColumns) + `)`
-
-// plain reports whether insertPlain, or insertFirstPlain, writes all there is of a job.
-func plain(j *job.Job) bool { return alike(freshColumns, j, fresh) }
+var insertFirstPlain = `INSERT OR IGNORE INTO jobs (` + plainUnique.names + `)
+VALUES (` + freeKey + strings.TrimPrefix(plainUnique.values, "?") + `)`
 
 const deleteSeq = `DELETE FROM jobs WHERE id = ? AND seq = ?`
 
 // InsertJob stores a new job.
 func (t *tx) InsertJob(j *job.Job) error {
-	insert, cs := t.w.st.insert, allColumns
-	if plain(j) && j.Unique == nil {
-		insert, cs = t.w.st.insertPlain, plainColumns
-	}
 	t.args = t.args[:0]
-	stored, err := t.insert(j, insert, cs)
+	stored, err := t.insert(j, t.w.st.insert, t.w.st.insertPlain, &plain)
 	if err == nil && !stored {
-		e := job.Errorf(job.Duplicate, "job %s exists already", j.ID)
-		e.Details = map[string]any{"existing_job_id": string(j.ID)}
-		return e
+		return job.Errorf(job.Duplicate, "job %s exists already", j.ID).With(map[string]any{"existing_job_id": string(j.ID)})
 	}
 	return err
 }
@@ -96,7 +120,7 @@ func (t *tx) InsertJob(j *job.Job) error {
 func (t *tx) InsertJobs(js []*job.Job) ([]bool, error) {
 	stored := make([]bool, len(js))
 	for i := 0; i < len(js); {
-		if rest := js[i:]; len(rest) >= together && !slices.ContainsFunc(rest[:together], special) {
+		if rest := js[i:]; len(rest) >= together {
 			ok, err := t.insertTogether(rest[:together])
 			if err != nil {
 				return nil, err
@@ -120,27 +144,21 @@ func (t *tx) InsertJobs(js []*job.Job) ([]bool, error) {
 	return stored, nil
 }
 
-// special reports whether a job needs a statement of its own.
-func special(j *job.Job) bool { return !plain(j) || j.Unique != nil || j.Seq != 0 }
-
-// insertTogether stores plain jobs in one statement, or none of them where an ID is taken.
+// insertTogether stores plain jobs in one statement, or none of them where one is not
+// plain or an ID is taken.
 func (t *tx) insertTogether(js []*job.Job) (bool, error) {
-	seq, told := t.w.seq, t.nextSeq()-1
-	t.args = t.args[:0]
-	for _, j := range js {
-		t.place(j)
-		if j.LastEvent = 0; j.PendingEvents() > 0 {
-			told += int64(j.PendingEvents())
-			j.LastEvent = told
+	seq := t.w.seq
+	placed, all := t.bindPlain(js)
+	n := int64(0)
+	if all {
+		var err error
+		n, err = t.do(t.w.st.insertTogether, t.args...)
+		t.wrote = t.wrote || n > 0
+		if err != nil {
+			return false, t.fail("insert jobs", err)
 		}
-		t.args = valuesOf(t.args, plainColumns, j)
 	}
-	n, err := t.do(t.w.st.insertTogether, t.args...)
-	t.wrote = t.wrote || n > 0
-	if err != nil {
-		return false, t.fail("insert jobs", err)
-	}
-	if n == int64(len(js)) {
+	if all && n == int64(len(js)) {
 		for _, j := range js {
 			if err := t.inserted(j); err != nil {
 				return false, err
@@ -148,7 +166,7 @@ func (t *tx) insertTogether(js []*job.Job) (bool, error) {
 		}
 		return true, nil
 	}
-	for _, j := range js { // those that went in must not stay: they come again, one by one
+	for _, j := range js[:placed] { // those that went in must not stay: they come again, one by one
 		if n > 0 {
 			if _, err := t.do(t.w.st.removeSeq, string(j.ID), j.Seq); err != nil {
 				return false, t.fail("insert jobs", err)
@@ -160,6 +178,29 @@ func (t *tx) insertTogether(js []*job.Job) (bool, error) {
 	return false, nil
 }
 
+// bindPlain gives new jobs their positions and fills t.args, up to the first that is
+// not plain. It says how many it has given one.
+func (t *tx) bindPlain(js []*job.Job) (placed int, all bool) {
+	told := t.nextSeq() - 1
+	t.args = t.args[:0]
+	for i, j := range js {
+		if j.Seq != 0 {
+			return i, false
+		}
+		t.place(j)
+		if j.LastEvent = 0; j.PendingEvents() > 0 {
+			told += int64(j.PendingEvents())
+			j.LastEvent = told
+		}
+		from := len(t.args)
+		if t.args = valuesOf(t.args, allColumns, j); !plain.holds(t.args[from:]) {
+			return i + 1, false
+		}
+		t.args = t.args[:from+len(plain.keep(t.args[from:]))]
+	}
+	return len(js), true
+}
+
 // The service asks at run time: a method of another shape would cost it the one step,
 // and nothing would fail.
 var _ job.FirstInserter = (*tx)(nil)
@@ -167,22 +208,22 @@ var _ job.FirstInserter = (*tx)(nil)
 // InsertFirst stores a new job whose unique key no other has.
 func (t *tx) InsertFirst(j *job.Job) (bool, error) {
 	t.args = append(t.args[:0], job.KeyValue(j.Fingerprint)) // no other may have it
-	if plain(j) {
-		return t.insert(j, t.w.st.insertFirstPlain, plainColumns, uniqueColumns)
-	}
-	return t.insert(j, t.w.st.insertFirst, allColumns)
+	return t.insert(j, t.w.st.insertFirst, t.w.st.insertFirstPlain, &plainUnique)
 }
 
 // insert stores a new job, its events and its counters, unless the statement finds
-// that it must not. What the statement wants before the columns is in t.args.
-func (t *tx) insert(j *job.Job, insert *stmt, cs ...[]job.Column) (bool, error) {
+// that it must not. What the statement wants before the columns is in t.args; quick
+// is the statement for a job that short holds for.
+func (t *tx) insert(j *job.Job, insert, quick *stmt, short *narrow) (bool, error) {
 	seq := j.Seq
 	t.place(j)
 	if j.LastEvent = 0; j.PendingEvents() > 0 {
 		j.LastEvent = t.nextSeq() + int64(j.PendingEvents()) - 1
 	}
-	for _, some := range cs {
-		t.args = valuesOf(t.args, some, j)
+	from := len(t.args)
+	t.args = valuesOf(t.args, allColumns, j)
+	if values := t.args[from:]; short.holds(values) {
+		insert, t.args = quick, t.args[:from+len(short.keep(values))]
 	}
 	n, err := t.do(insert, t.args...)
 	t.wrote = t.wrote || n > 0

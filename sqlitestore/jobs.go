@@ -190,9 +190,7 @@ func (t *tx) Job(id job.ID) (*job.Job, error) {
 }
 
 func noJob(id job.ID) error {
-	e := job.Errorf(job.NotFound, "there is no job %.80s", id)
-	e.Details = map[string]any{"resource_type": "job", "resource_id": string(id)}
-	return e
+	return job.Errorf(job.NotFound, "there is no job %.80s", id).With(map[string]any{"resource_type": "job", "resource_id": string(id)})
 }
 
 // place gives a job that is new, or that enters its queue, the next position.

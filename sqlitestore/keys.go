@@ -10,9 +10,9 @@ import (
 
 const heldKey = `SELECT id FROM jobs WHERE fingerprint = ? AND holds > 0`
 
-// pastKey is the newest job of the first state behind the given one: asked again
-// with the state that it answers, it walks the states that there are, and never
-// all jobs of a state.
+// pastKey is the newest job of the first state behind the given one: run again
+// with the state that it returned, it steps through the states that occur, and never
+// through all jobs of a state.
 const pastKey = `SELECT id, state FROM jobs
 WHERE fingerprint = ? AND holds = 0 AND state > ? AND id <> ?
 ORDER BY state, created_at DESC, id DESC LIMIT 1`
@@ -30,9 +30,9 @@ type finder struct {
 	job                       func(job.ID) (*job.Job, error)
 }
 
-// named reads a job that an index names. One that is not there, or has another
-// key, is no answer, and neither is nothing: whether a key is taken is not known
-// until the index has been built anew.
+// named reads a job that an index names. If it is not there, or has
+// another key, it is not known whether the key is taken until the index has been rebuilt:
+// that is an error.
 func (f finder) named(index string, id job.ID, fits func(*job.Job) bool) (*job.Job, error) {
 	j, err := f.job(id)
 	if err == nil && fits(j) {
@@ -45,8 +45,8 @@ func (f finder) named(index string, id job.ID, fits func(*job.Job) bool) (*job.J
 	return nil, err
 }
 
-// twins walks the keys of a fingerprint; see [job.KeyReader].
-func (f finder) twins(fingerprint string, but job.ID) (jobs []*job.Job, err error) {
+// Twins finds the jobs with a unique key; see [job.KeyReader].
+func (f finder) Twins(fingerprint string, but job.ID) (jobs []*job.Job, err error) {
 	key, _ := job.KeyValue(fingerprint).([]byte)
 	if key == nil {
 		return nil, nil
@@ -93,21 +93,21 @@ func (f finder) one(index string, ask func(func(id, state string), ...driver.Val
 	return f.named(index, found, fits)
 }
 
-// owner finds who holds a deduplication key; see [job.KeyReader].
-func (f finder) owner(queue, id string, now time.Time) (*job.Job, error) {
+// DedupOwner finds who holds a deduplication key; see [job.KeyReader].
+func (f finder) DedupOwner(queue, id string, now time.Time) (*job.Job, error) {
 	return f.one(dedupIndex, f.dedup, func(j *job.Job) bool {
 		key, _ := j.DedupKey()
 		return key == id && j.Queue == queue
 	}, queue, id, now.UnixMilli())
 }
 
-// called finds the job with a caller's own name; see [job.KeyReader].
-func (f finder) called(queue, id string) (*job.Job, error) {
+// Custom finds the job with a caller's own name; see [job.KeyReader].
+func (f finder) Custom(queue, id string) (*job.Job, error) {
 	return f.one(customIndex, f.custom, func(j *job.Job) bool { return j.CustomID == id && j.Queue == queue }, queue, id)
 }
 
-// finder looks through the prepared statements.
-func (t *tx) finder() finder {
+// prepared looks through the prepared statements.
+func (t *tx) prepared() finder {
 	ask := func(s *stmt) func(func(id, state string), ...driver.Value) error {
 		return func(into func(id, state string), args ...driver.Value) error {
 			return t.fail("look for a key", s.each(func(row []driver.Value) error {
@@ -117,6 +117,12 @@ func (t *tx) finder() finder {
 		}
 	}
 	return finder{ask(t.w.st.heldKey), ask(t.w.st.pastKey), ask(t.w.st.dedupKey), ask(t.w.st.customID), t.Job}
+}
+
+// snapshot is all that a view can be asked.
+type snapshot struct {
+	reader
+	finder
 }
 
 // finder looks through the snapshot.
@@ -134,19 +140,13 @@ func (r reader) ask(query string, into func(id, state string), args []driver.Val
 	for i, a := range args {
 		plain[i] = a
 	}
-	rows, err := r.q.Queryx(query, plain...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		row, err := rows.SliceScan()
+	for row, err := range r.rows(query, plain...) {
 		if err != nil {
 			return err
 		}
 		into(columns(row))
 	}
-	return rows.Err()
+	return nil
 }
 
 // columns are the texts of an id and, where there is one, a state.
@@ -157,29 +157,3 @@ func columns[V any](row []V) (id, state string) {
 	}
 	return id, state
 }
-
-// Twins finds the jobs with a unique key; see [job.KeyReader].
-func (t *tx) Twins(fingerprint string, but job.ID) ([]*job.Job, error) {
-	return t.finder().twins(fingerprint, but)
-}
-
-// Twins finds the jobs with a unique key; see [job.KeyReader].
-func (r reader) Twins(fingerprint string, but job.ID) ([]*job.Job, error) {
-	return r.finder().twins(fingerprint, but)
-}
-
-// DedupOwner finds who holds a deduplication key; see [job.KeyReader].
-func (t *tx) DedupOwner(queue, id string, now time.Time) (*job.Job, error) {
-	return t.finder().owner(queue, id, now)
-}
-
-// DedupOwner finds who holds a deduplication key; see [job.KeyReader].
-func (r reader) DedupOwner(queue, id string, now time.Time) (*job.Job, error) {
-	return r.finder().owner(queue, id, now)
-}
-
-// Custom finds the job with a caller's own name; see [job.KeyReader].
-func (t *tx) Custom(queue, id string) (*job.Job, error) { return t.finder().called(queue, id) }
-
-// Custom finds the job with a caller's own name; see [job.KeyReader].
-func (r reader) Custom(queue, id string) (*job.Job, error) { return r.finder().called(queue, id) }

@@ -15,15 +15,15 @@ import (
 // Reads have two lanes. What a FETCH or an ACK waits for, and whatever else is
 // found by its key, goes through the readers. What may look at all there is (a
 // list, a count, the event log) is a scan: a few at once, each for a while at
-// most, so that a crowd of them leaves the writer a processor, and the others a
-// connection.
+// most, so that many of them leave a processor to the writer, and a connection to
+// the others.
 const (
 	maxScans = 4               // at once
 	scanTime = 5 * time.Second // for one
 	scanWait = 8 * time.Second // for its turn: longer than one takes
 )
 
-// scans is how many scans this machine bears: all processors but one.
+// scans is how many scans may run at once on this machine: one processor is left free.
 func scans() int { return min(maxScans, max(1, runtime.GOMAXPROCS(0)-1)) }
 
 // scanning is the lane of the scans.
@@ -33,13 +33,6 @@ type scanning struct {
 	wait  time.Duration
 	most  time.Duration
 	began func() // for tests: called when the turn of one has come
-}
-
-func (l *scanning) close() error {
-	if l.db == nil {
-		return nil
-	}
-	return l.db.Close()
 }
 
 // view is one snapshot. It begins with the first question, whose kind decides its lane.
@@ -52,7 +45,7 @@ type view struct {
 	err  error // why it could not begin
 }
 
-// long says that what is asked next may look at all there is.
+// long announces that what is asked next may look at all there is.
 func (v *view) long() error {
 	if v.tx != nil || v.err != nil || v.scan {
 		return v.err
@@ -105,15 +98,8 @@ func (v *view) end() {
 	}
 }
 
-// Query, Queryx and QueryRowx run under the context of the caller, so that one who
-// has left holds neither a connection nor the log.
-func (v *view) Query(query string, args ...any) (*sql.Rows, error) {
-	if err := v.begin(); err != nil {
-		return nil, err
-	}
-	return v.tx.QueryContext(v.ctx, query, args...)
-}
-
+// Queryx runs under the context of the caller, so that a caller who has left
+// keeps neither a connection nor the log in use.
 func (v *view) Queryx(query string, args ...any) (*sqlx.Rows, error) {
 	if err := v.begin(); err != nil {
 		return nil, err
@@ -121,26 +107,15 @@ func (v *view) Queryx(query string, args ...any) (*sqlx.Rows, error) {
 	return v.tx.QueryxContext(v.ctx, query, args...)
 }
 
-func (v *view) QueryRowx(query string, args ...any) *sqlx.Row {
-	if v.begin() != nil { // which View answers: a row cannot be made of an error
-		gone, cancel := context.WithCancel(v.ctx)
-		cancel()
-		return v.s.readers.QueryRowxContext(gone, query, args...)
-	}
-	return v.tx.QueryRowxContext(v.ctx, query, args...)
-}
-
 // View runs fn on a snapshot; see [job.Store].
 func (s *Store) View(ctx context.Context, fn func(job.ReadTx) error) error {
-	s.mu.RLock()
-	closed := s.closed
-	s.mu.RUnlock()
-	if closed {
+	if s.over() {
 		return errClosed
 	}
 	v := &view{s: s, ctx: ctx}
 	defer v.end()
-	err := fn(reader{q: v})
+	r := reader{q: v}
+	err := fn(snapshot{r, r.finder()})
 	if err != nil && ctx.Err() != nil {
 		return job.Errorf(job.Unavailable, "the caller left while it read: %w", ctx.Err())
 	}
@@ -154,7 +129,7 @@ func (s *Store) View(ctx context.Context, fn func(job.ReadTx) error) error {
 	return translate("read", err)
 }
 
-// long tells a view that a scan comes. In the writer it is nothing.
+// long announces a scan to a view. In the writer it does nothing.
 func (r reader) long() error {
 	if v, ok := r.q.(*view); ok {
 		return v.long()

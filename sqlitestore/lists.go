@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jmoiron/sqlx"
-
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -89,7 +87,7 @@ WHERE holds = 0 AND state IN (` + alive + `) AND NOT EXISTS (
 // alive are the states that are not final.
 const alive = `'scheduled', 'available', 'pending', 'active', 'retryable'`
 
-// Where the counters of the queues do not tell how many jobs a filter lets
+// Where the counters of the queues do not show how many jobs a filter lets
 // through, so many are counted, and so many looked at.
 const (
 	maxCounted = 10_000
@@ -125,11 +123,7 @@ func (r reader) counters(queue string, states []job.State) (n int64, err error) 
 
 func (t *tx) counters(queue string, states []job.State) (n int64, _ error) {
 	for _, s := range states {
-		if queue == "" {
-			n += t.total(s)
-		} else {
-			n += t.counted(queue, s)
-		}
+		n += t.counted(queue, s)
 	}
 	return n, nil
 }
@@ -165,9 +159,7 @@ func (r reader) page(f job.Filter, w where) (jobs []*job.Job, next string, err e
 		var at int64
 		var id string
 		if n, err := fmt.Sscanf(f.Cursor, "%d.%36s", &at, &id); n != 2 || err != nil || !job.ValidID(id) {
-			e := job.Errorf(job.Invalid, "cursor is not one that this list gave: %.60q", f.Cursor)
-			e.Details = map[string]any{"field": "cursor"}
-			return nil, "", e
+			return nil, "", job.Errorf(job.Invalid, "cursor is not one that this list gave: %.60q", f.Cursor).With(map[string]any{"field": "cursor"})
 		}
 		if f.Dead {
 			w.and("(finished_at, id) < (?, ?)", at, id)
@@ -194,9 +186,9 @@ const (
 	newestDead = "SELECT dead, state, queue, type, error, finished_at FROM jobs WHERE dead = 1 ORDER BY finished_at DESC LIMIT ?"
 )
 
-// count is how many jobs a filter lets through: by the counters, where they tell,
+// count is how many jobs a filter lets through: by the counters, where they show it,
 // else by looking at the newest jobs, so that a list of a large store does not
-// read all of it. atLeast says that there may be more.
+// read all of it. atLeast: there may be more.
 func (r reader) count(f job.Filter, w where, counters counters, most, visited int64) (n int64, atLeast bool, err error) {
 	states := job.States
 	if f.Dead {
@@ -215,7 +207,7 @@ func (r reader) count(f job.Filter, w where, counters counters, most, visited in
 	}
 	query, args := "SELECT count(*) FROM (SELECT 1 FROM (", []any{visited}
 	switch {
-	case f.Holding: // which the indexes of the keys tell
+	case f.Holding: // the indexes of the keys hold these
 		query, args, visited = "SELECT count(*) FROM (SELECT 1 FROM jobs", nil, all
 	case f.Dead:
 		query += newestDead + ")"
@@ -223,7 +215,7 @@ func (r reader) count(f job.Filter, w where, counters counters, most, visited in
 		query += newestJobs + ")"
 	}
 	args = append(append(args, w.args...), most+1)
-	if err := sqlx.Get(r.q, &n, query+w.String()+" LIMIT ?)", args...); err != nil {
+	if err := r.each(query+w.String()+" LIMIT ?)", func(v *row[any]) { n = v.int() }, args...); err != nil {
 		return 0, false, translate("count jobs", err)
 	}
 	return min(n, most), n > most || all > visited, nil

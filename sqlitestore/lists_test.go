@@ -45,9 +45,9 @@ func TestTotalsFollowTheModel(t *testing.T) {
 			r.Fatal(err)
 		}
 		err = s.View(t.Context(), func(tx job.ReadTx) error {
-			checkTotal(r, "snapshot", tx.(reader), tx.(reader).counters, jobs, f, most, visited)
+			checkTotal(r, "snapshot", tx.(snapshot).reader, tx.(snapshot).counters, jobs, f, most, visited)
 			f.Limit = rapid.IntRange(1, 10).Draw(r, "limit")
-			page, err := tx.(reader).list(f, tx.(reader).counters, most, visited)
+			page, err := tx.(snapshot).list(f, tx.(snapshot).counters, most, visited)
 			want := int64(len(matching(jobs, f)))
 			switch seen := int64(len(page.Jobs)); {
 			case err != nil:

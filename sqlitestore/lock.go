@@ -37,15 +37,13 @@ func take(path string, log *slog.Logger) (*fileLock, error) {
 			return nil, err
 		}
 	}
-	if _, err := inspect(path); err != nil {
+	_, err := inspect(path)
+	if err == nil && c.lock == nil {
+		c.lock, err = takeLock(path)
+	}
+	if err != nil {
 		_ = c.free() // err is why we are here
 		return nil, err
-	}
-	if c.lock == nil {
-		var err error
-		if c.lock, err = takeLock(path); err != nil {
-			return nil, err
-		}
 	}
 	return c, nil
 }
@@ -75,7 +73,7 @@ func takeLock(path string) (*flock.Flock, error) {
 	return nil, job.Errorf(job.Unavailable, "the lock file %s vanishes as often as it is made; find out who removes it", name)
 }
 
-// errHeld says that another process has a lock.
+// errHeld is the cause when another process has a lock.
 var errHeld = errors.New("stop that one first, or give this one another file")
 
 func inUse(path, holder string) error {
@@ -85,7 +83,7 @@ func inUse(path, holder string) error {
 	return job.Errorf(job.Conflict, "%s is in use by another outrider%s; %w", path, holder, errHeld)
 }
 
-// ours reports whether what a name leads to is what was locked by it.
+// ours reports whether the file of that name is still the one that was locked.
 func ours(l *flock.Flock, name string) bool {
 	locked, err := l.Stat()
 	if err != nil {
@@ -95,7 +93,7 @@ func ours(l *flock.Flock, name string) bool {
 	return err == nil && os.SameFile(there, locked)
 }
 
-// writtenIn is the number of the process that wrote the lock file.
+// writtenIn is the process number that stands in the lock file.
 func writtenIn(name string) string {
 	f, err := os.OpenFile(name, os.O_RDONLY|noSurprise, 0)
 	if err != nil {
@@ -109,27 +107,24 @@ func writtenIn(name string) string {
 
 // hold locks the database itself, which must be there by now, and writes the
 // number of this process where a second one finds it. SQLite must not have the
-// file open yet, nor any more when the claim is freed: closing a descriptor of
+// file open yet, nor any more when the lock is freed: closing a descriptor of
 // the file takes this process's own locks of SQLite away.
 func (c *fileLock) hold() error {
 	f, err := os.OpenFile(c.path, os.O_RDWR, 0)
 	if err != nil {
 		return fmt.Errorf("lock the database: %w", err)
 	}
+	c.file = f // which free closes
 	st, err := f.Stat()
 	if err != nil {
-		_ = f.Close()
 		return fmt.Errorf("lock the database: %w", err)
 	}
 	switch ok, err := lockDatabase(f); {
 	case err != nil:
-		_ = f.Close()
 		return job.Errorf(job.Unavailable, "the database %s cannot be locked; keep it on a local disk: %w", c.path, err)
 	case !ok:
-		_ = f.Close()
 		return inUse(c.path, lockedBy(st))
 	}
-	c.file = f
 	if there, err := os.Stat(c.path); err != nil || !os.SameFile(there, st) {
 		return job.Errorf(job.Unavailable, "%s was removed or replaced while it was opened; find out who does that, and start again", c.path)
 	}
@@ -153,11 +148,11 @@ func (c *fileLock) sign() {
 	}
 }
 
-// check looks whether path.lock is still what was locked, and makes it anew
+// check looks whether path.lock is still what was locked, and creates it again
 // where somebody has removed it: a server of an older version, or of a system on
-// which the database cannot be locked, is kept out by nothing else. An error says
-// that another has it by now, and had it at the look before: a server that the lock
-// of the database refuses has it for a moment.
+// which the database cannot be locked, is kept out by nothing else. It fails only
+// if another process has the lock file now and had it at the look before: a server that
+// is refused the lock of the database holds it for a moment.
 func (c *fileLock) check() error {
 	name := c.path + ".lock"
 	before := c.lost
@@ -182,14 +177,14 @@ func (c *fileLock) check() error {
 	return nil
 }
 
-// free gives the file free. It comes last.
+// free releases both locks. It comes last.
 func (c *fileLock) free() error {
-	var errs []error
+	var err error
 	if c.file != nil {
-		errs = append(errs, c.file.Close())
+		err = c.file.Close()
 	}
 	if c.lock != nil {
-		errs = append(errs, c.lock.Unlock())
+		err = errors.Join(err, c.lock.Unlock())
 	}
-	return errors.Join(errs...)
+	return err
 }

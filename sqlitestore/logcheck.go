@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math/bits"
 	"os"
 )
 
@@ -23,7 +24,7 @@ import (
 //     remnants of several transactions that never were may lie behind its end. Each
 //     of these is a piece of one transaction: what commits can only be its last frame.
 //
-// A frame is told to be whole by its sum, which is made of the sum that stands in
+// A frame is known to be whole by its sum, which is made of the sum that stands in
 // the frame before it. Therefore acknowledged transactions are lost, and the log is
 // damaged, where one of these is so:
 //
@@ -38,8 +39,8 @@ import (
 //     32 bytes are too few for a disk to write one half of them. Only where the index
 //     knows that all of the frames were moved nothing is lost.
 //
-// What cannot be told, without the index, from a write that was cut off is damage
-// to the last transaction (also of one bit: the sector that is missing may differ
+// What cannot be told apart from a write that was cut off, without the index, is
+// damage to the last transaction (also of one bit: the sector that is missing may differ
 // from what was there before by no more), or of more than one bit to the last
 // frames of the two before it, and a tail that is missing. A process that was killed
 // leaves the index, a power cut one that may be of before.
@@ -79,12 +80,14 @@ func surveyLog(database string, page int) (survey, error) {
 	defer l.f.Close()
 	s.size = l.size
 	if head.valid {
-		return s, s.walk(l, head)
+		s.walk(l, head)
+	} else {
+		if isPageSize(page) {
+			head.page = page
+		}
+		s.walkHeadless(l, head)
 	}
-	if isPageSize(page) {
-		head.page = page
-	}
-	return s, s.walkHeadless(l, head)
+	return s, l.err
 }
 
 // shortened judges a log of which less is there than its index knows.
@@ -95,25 +98,14 @@ func (s *survey) shortened(why string) {
 }
 
 // walk reads a log whose header holds.
-func (s *survey) walk(l *logFile, head logHead) error {
+func (s *survey) walk(l *logFile, head logHead) {
 	sum := head.sum
-	for n := 1; ; n++ {
-		f, err := l.next(head.page)
-		if err != nil {
-			return err
-		}
-		if f == nil {
-			s.ended(head)
-			return nil
-		}
+	for n, f := range l.frames(head.page) {
 		got := f.after(sum, head.order)
 		if f.salts != head.salts || got != f.said || f.page == 0 {
 			s.at = logHeader + int64(n-1)*int64(frameHeader+head.page)
-			if err := s.behind(l, head, n, f, got); err != nil {
-				return err
-			}
-			s.ended(head)
-			return nil
+			s.behind(l, head, n, f, got)
+			break
 		}
 		sum = got
 		s.frames = n
@@ -121,6 +113,7 @@ func (s *survey) walk(l *logFile, head logHead) error {
 			s.committed = n
 		}
 	}
+	s.ended(head)
 }
 
 // ended asks the index whether what was found is all.
@@ -140,7 +133,7 @@ func (s *survey) ended(head logHead) {
 
 // behind judges what stands behind the first frame that does not hold, which is
 // the n-th; got is the sum that it should have.
-func (s *survey) behind(l *logFile, head logHead, n int, bad *frame, got sum) error {
+func (s *survey) behind(l *logFile, head logHead, n int, bad *frame, got sum) {
 	own := func(f *frame) bool { return f.salts == head.salts && f.page != 0 }
 	flip, sealed := oneBit(head, bad, got)
 	// What the next frame is made upon: the sum as it stands, or as it should.
@@ -151,11 +144,7 @@ func (s *survey) behind(l *logFile, head logHead, n int, bad *frame, got sum) er
 	if sealed || own(bad) && bad.commit != 0 {
 		s.commits++
 	}
-	for n++; ; n++ {
-		f, err := l.next(head.page)
-		if err != nil || f == nil {
-			return err
-		}
+	for n, f := range l.frames(head.page) {
 		linked := own(f) && (f.after(before, head.order) == f.said || f.after(other, head.order) == f.said)
 		before, other = f.said, f.said
 		if !own(f) {
@@ -178,9 +167,9 @@ func (s *survey) behind(l *logFile, head logHead, n int, bad *frame, got sum) er
 	}
 }
 
-// oneBit looks for the one bit by which a frame does not hold, and tells it;
-// commits reports whether the frame ends a transaction when that bit is as it was.
-func oneBit(head logHead, f *frame, got sum) (told string, commits bool) {
+// oneBit looks for a single flipped bit that would explain a bad frame, and describes it;
+// commits reports whether the frame ends a transaction once that bit is restored.
+func oneBit(head logHead, f *frame, got sum) (which string, commits bool) {
 	const text = "bit %d of byte %d of the frame is flipped"
 	differs := func(at int, is, want []byte) (string, bool) {
 		found := ""
@@ -190,11 +179,7 @@ func oneBit(head logHead, f *frame, got sum) (told string, commits bool) {
 			case found != "" || x&(x-1) != 0:
 				return "", false
 			default:
-				bit := 0
-				for ; x > 1; x >>= 1 {
-					bit++
-				}
-				found = fmt.Sprintf(text, bit, at+i)
+				found = fmt.Sprintf(text, bits.TrailingZeros8(x), at+i)
 			}
 		}
 		return found, found != ""
@@ -204,15 +189,15 @@ func oneBit(head logHead, f *frame, got sum) (told string, commits bool) {
 	binary.BigEndian.PutUint32(want[4:], got[1])
 	switch {
 	case got == f.said && f.salts != head.salts:
-		if told, ok := differs(8, f.salts[:], head.salts[:]); ok {
-			return told, f.commit != 0
+		if which, ok := differs(8, f.salts[:], head.salts[:]); ok {
+			return which, f.commit != 0
 		}
 		return "its salts are not those of the log, and its sum is", f.commit != 0
 	case f.salts != head.salts:
 		return "", false
 	}
-	if told, ok := differs(16, f.bytes[16:24], want[:]); ok {
-		return told, f.commit != 0
+	if which, ok := differs(16, f.bytes[16:24], want[:]); ok {
+		return which, f.commit != 0
 	}
 	at, bit, ok := flipped(head.order, f, got, f.said)
 	if !ok {
@@ -225,24 +210,17 @@ func oneBit(head logHead, f *frame, got sum) (told string, commits bool) {
 }
 
 // walkHeadless reads a log whose header does not hold, of which SQLite takes nothing.
-func (s *survey) walkHeadless(l *logFile, head logHead) error {
+func (s *survey) walkHeadless(l *logFile, head logHead) {
 	if !isPageSize(head.page) {
 		head.page = s.index.page
 	}
 	if !isPageSize(head.page) {
 		s.why, s.lost = "its header does not hold, nor says the database how large its pages are", 1
-		return nil
+		return
 	}
 	var salts [8]byte // those of the first frame: the log is written from its beginning
 	lastCommit := 0
-	for n := 1; ; n++ {
-		f, err := l.next(head.page)
-		if err != nil {
-			return err
-		}
-		if f == nil {
-			break
-		}
+	for n, f := range l.frames(head.page) {
 		if salts == ([8]byte{}) && f.page != 0 {
 			salts = f.salts
 		}
@@ -262,11 +240,10 @@ func (s *survey) walkHeadless(l *logFile, head logHead) error {
 	case lastCommit == 0:
 		s.shortened("its header and its frames do not hold")
 	}
-	return nil
 }
 
 // databasePage is the size of a database's pages, as its header has it, 0 for
-// none. It also tells how many bytes the file must have when nothing is in the
+// none. It also returns how many bytes the file must have when nothing is in the
 // log, 0 where the header does not say it.
 func databasePage(path string) (page int, whole int64, err error) {
 	f, err := os.Open(path)

@@ -7,8 +7,8 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// place is the three files of a running store as they were opened. SQLite goes on
-// with what it has open whatever becomes of their names, and what is written to a
+// place is the three files of a running store as they were opened. SQLite keeps
+// using the files it has open whatever becomes of their names, and what is written to a
 // file without a name is lost with this process.
 //
 // They are only looked at, never opened: closing a descriptor of the database or
@@ -44,8 +44,8 @@ const (
 	replaced       // another file has its name
 )
 
-// look compares what has the file's name now with what was opened, and says how
-// long that is. A folder that cannot be read for once says nothing.
+// look compares what has the file's name now with what was opened, and returns
+// its length. If the folder cannot be read, nothing is known to be wrong.
 func (h held) look() (state, int64) {
 	id, size, err := lookAt(h.path)
 	switch {
@@ -74,7 +74,7 @@ func (p place) lost() (l loss, length int64, any bool) {
 	return l, length, l != loss{}
 }
 
-// lossError is what the operator and the callers read of a loss.
+// lossError is the error of a loss, for the operator and the callers.
 func (p place) lossError(l loss) error {
 	const end = "was removed or replaced while it was in use; nothing more is written or acknowledged and the server ends"
 	switch {

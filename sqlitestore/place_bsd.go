@@ -2,5 +2,5 @@
 
 package sqlitestore
 
-// lookAt is lookByStat: only Linux takes a question for the times for a wish.
+// lookAt is lookByStat: only on Linux does a look make later writes slower.
 func lookAt(path string) (fileID, int64, error) { return lookByStat(path) }

@@ -1,6 +1,7 @@
 package sqlitestore
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -31,7 +32,7 @@ func (g *guard) probe() *probe {
 	p := &probe{began: time.Now(), done: make(chan struct{})}
 	g.probing = p
 	if g.ended {
-		p.err = job.Errorf(job.Unavailable, "the store is closed, the server is shutting down")
+		p.err = errClosed
 		close(p.done)
 		return p
 	}
@@ -51,7 +52,7 @@ func (t *tx) mark() error {
 	return t.fail("write", err)
 }
 
-// judge tells of a probe that failed for a reason that nothing else tells.
+// judge reports a probe that failed for a reason that nothing else reports.
 func (g *guard) judge(err error) {
 	g.mu.Lock()
 	g.looked = time.Time{}
@@ -60,16 +61,16 @@ func (g *guard) judge(err error) {
 	switch t := &g.s.troubles; {
 	case err == nil:
 		t.end(unwritable, "the database can be written again")
-	case !t.has(failed) && !t.has(lockHeld) && !t.has(noSpace) && !g.over():
+	case !t.has(failed) && !t.has(lockHeld) && !t.has(noSpace) && !g.s.over():
 		t.renew(unwritable, err)
 	}
 }
 
 // over reports whether the store is closed or about to be.
-func (g *guard) over() bool {
-	g.s.mu.RLock()
-	defer g.s.mu.RUnlock()
-	return g.s.closed
+func (s *Store) over() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.closed
 }
 
 // Probe finds out whether something can be written and flushed; see [job.Store].
@@ -94,15 +95,9 @@ func (s *Store) Probe(ctx context.Context) error {
 	defer timer.Stop()
 	select {
 	case <-p.done:
-		if err := s.Trouble(); err != nil {
-			return err
-		}
-		return p.err
+		return cmp.Or(s.Trouble(), p.err)
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	if err := s.Trouble(); err != nil {
-		return err
-	}
-	return job.Errorf(job.Unavailable, "the database has taken no write for %s", time.Since(p.began).Round(time.Millisecond))
+	return cmp.Or[error](s.Trouble(), job.Errorf(job.Unavailable, "the database has taken no write for %s", time.Since(p.began).Round(time.Millisecond)))
 }

@@ -1,7 +1,9 @@
 package sqlitestore
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -11,44 +13,48 @@ import (
 type queueRow struct {
 	Name      string
 	Paused    int64
-	CreatedAt int64 `db:"created_at"`
+	CreatedAt int64
 	Scheduled, Available, Pending, Active, Retryable,
 	Completed, Cancelled, Discarded, Dead int64
 }
 
-const allQueues = `SELECT name, paused, created_at, scheduled, available, pending, active, retryable, completed, cancelled, discarded, dead
-FROM queues ORDER BY name`
+const (
+	queueColumns = `name, paused, created_at, scheduled, available, pending, active, retryable, completed, cancelled, discarded, dead`
+	allQueues    = `SELECT ` + queueColumns + ` FROM queues ORDER BY name`
+	queueByName  = `SELECT ` + queueColumns + ` FROM queues WHERE name = ?`
+)
 
-const putQueue = `INSERT INTO queues (name, paused, created_at, scheduled, available, pending, active, retryable, completed, cancelled, discarded, dead)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (name) DO UPDATE SET
-  paused = excluded.paused, scheduled = excluded.scheduled, available = excluded.available, pending = excluded.pending,
-  active = excluded.active, retryable = excluded.retryable, completed = excluded.completed,
-  cancelled = excluded.cancelled, discarded = excluded.discarded, dead = excluded.dead`
+var putQueue = upsert("queues", queueColumns, "created_at")
+
+// upsert stores a row, in place of the one that has the same first column, but for
+// what that keeps.
+func upsert(table, columns string, kept ...string) string {
+	names := strings.Split(columns, ", ")
+	var set []string
+	for _, name := range names[1:] {
+		if !slices.Contains(kept, name) {
+			set = append(set, name+" = excluded."+name)
+		}
+	}
+	return "INSERT INTO " + table + " (" + columns + ")\nVALUES (?" + strings.Repeat(", ?", len(names)-1) + ")\n" +
+		"ON CONFLICT (" + names[0] + ") DO UPDATE SET " + strings.Join(set, ", ")
+}
+
+// counted are the states in the order of their counters.
+var counted = append(slices.Clone(job.States), deadCount)
+
+// counters are where the counts are kept, in the order of their columns.
+func (q *queueRow) counters() [9]*int64 {
+	return [...]*int64{&q.Scheduled, &q.Available, &q.Pending, &q.Active, &q.Retryable, &q.Completed, &q.Cancelled, &q.Discarded, &q.Dead}
+}
 
 // counter is where the count of a state is kept.
 func (q *queueRow) counter(s job.State) *int64 {
-	switch s {
-	case job.Scheduled:
-		return &q.Scheduled
-	case job.Available:
-		return &q.Available
-	case job.Pending:
-		return &q.Pending
-	case job.Active:
-		return &q.Active
-	case job.Retryable:
-		return &q.Retryable
-	case job.Completed:
-		return &q.Completed
-	case job.Cancelled:
-		return &q.Cancelled
-	case job.Discarded:
-		return &q.Discarded
-	case deadCount:
-		return &q.Dead
+	i := slices.Index(counted, s)
+	if i < 0 {
+		panic("sqlitestore: no counter for state " + strconv.Quote(string(s)))
 	}
-	panic("sqlitestore: no counter for state " + strconv.Quote(string(s)))
+	return q.counters()[i]
 }
 
 func (q *queueRow) queue() job.Queue {

@@ -3,9 +3,7 @@ package sqlitestore
 import (
 	"context"
 	"database/sql/driver"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -22,13 +20,13 @@ const (
 )
 
 // check reads a whole store after an unclean stop, beside the work: what is wrong
-// with its pages is told before a job is met that is on them. It goes table by
+// with its pages is reported before a job on them is needed. It goes table by
 // table, as its read transaction keeps the log from beginning anew.
 type check struct {
 	path     string
 	conn     driver.Conn
 	troubles *troubles
-	state    atomic.Value // of the words above
+	state    atomic.Value // one of the constants above
 	cancel   context.CancelFunc
 	ended    chan struct{}
 }
@@ -79,15 +77,15 @@ func (c *check) run(ctx context.Context) {
 	c.troubles.log.Info("the database was checked and is intact", "path", c.path, "took", time.Since(began).Round(time.Millisecond))
 }
 
-// damage says what was found, and what to do.
+// damage is the error for what was found, with what to do.
 func (c *check) damage(found []string) error {
-	const told = 3
+	const shown = 3
 	more := ""
-	if len(found) > told {
-		more = fmt.Sprintf(", and %d more", len(found)-told)
+	if len(found) > shown {
+		more = fmt.Sprintf(", and %d more", len(found)-shown)
 	}
 	return job.Errorf(job.Unavailable, "the database %s is damaged (PRAGMA quick_check): %s%s. Stop the server, keep copies of %s, %s-wal and %s-shm, and restore a backup. Where indexes alone are damaged, sqlite3 %s REINDEX mends them while the server is stopped",
-		c.path, strings.Join(found[:min(told, len(found))], "; "), more, c.path, c.path, c.path, c.path)
+		c.path, strings.Join(found[:min(shown, len(found))], "; "), more, c.path, c.path, c.path, c.path)
 }
 
 // tables checks one table with its indexes after the other.
@@ -111,21 +109,12 @@ func (c *check) tables(ctx context.Context) (found []string, err error) {
 }
 
 // column reads the texts that a query answers. The end of ctx interrupts it.
-func (c *check) column(ctx context.Context, query string) (texts []string, err error) {
-	rows, err := c.conn.(driver.QueryerContext).QueryContext(ctx, query, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	dest := make([]driver.Value, 1)
-	for {
-		if err := rows.Next(dest); errors.Is(err, io.EOF) {
-			return texts, nil
-		} else if err != nil {
-			return texts, err
-		}
-		texts = append(texts, fmt.Sprint(dest[0]))
-	}
+func (c *check) column(ctx context.Context, sql string) (texts []string, err error) {
+	err = query(ctx, c.conn, sql, func(row []driver.Value) error {
+		texts = append(texts, fmt.Sprint(row[0]))
+		return nil
+	})
+	return texts, err
 }
 
 // stop interrupts the check and closes its connection.
@@ -135,7 +124,7 @@ func (c *check) stop() error {
 	return c.conn.Close()
 }
 
-// Checked says how far the check of a store is that was not closed in order:
+// Checked returns how far the check of a store is that was not closed in order:
 // [CheckRunning], [CheckPassed] or [CheckFailed]. It is empty where there was no need.
 func (s *Store) Checked() string {
 	if s.check == nil {

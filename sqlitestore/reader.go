@@ -3,8 +3,8 @@ package sqlitestore
 import (
 	"database/sql/driver"
 	"encoding/json"
+	"iter"
 	"math"
-	"time"
 	"unicode/utf8"
 
 	"github.com/jmoiron/sqlx"
@@ -14,18 +14,47 @@ import (
 
 // reader answers job.ReadTx from one snapshot through sqlx. It serves views,
 // and in the writer whatever is not hot enough for a prepared statement.
-type reader struct{ q sqlx.Queryer }
+type reader struct {
+	q interface {
+		Queryx(query string, args ...any) (*sqlx.Rows, error)
+	}
+}
+
+// rows are those that a query returns. An error ends them.
+func (r reader) rows(query string, args ...any) iter.Seq2[[]any, error] {
+	return func(yield func([]any, error) bool) {
+		rows, err := r.q.Queryx(query, args...)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer rows.Close()
+		for rows.Next() {
+			if values, err := rows.SliceScan(); !yield(values, err) || err != nil {
+				return
+			}
+		}
+		if err := rows.Err(); err != nil {
+			yield(nil, err)
+		}
+	}
+}
 
 // Job reads a job.
 func (r reader) Job(id job.ID) (*job.Job, error) {
 	jobs, err := r.jobs(jobByID, string(id))
+	return first(jobs, translate("read job", err), func() error { return noJob(id) })
+}
+
+// first is what was found by its key; none is the error where there is nothing.
+func first[T any](found []T, err error, none func() error) (it T, _ error) {
+	if err == nil && len(found) == 0 {
+		err = none()
+	}
 	if err != nil {
-		return nil, translate("read job", err)
+		return it, err
 	}
-	if len(jobs) == 0 {
-		return nil, noJob(id)
-	}
-	return jobs[0], nil
+	return found[0], nil
 }
 
 // jobs reads the jobs that a SELECT of jobColumns answers.
@@ -34,21 +63,15 @@ func (r reader) jobs(query string, args ...any) ([]*job.Job, error) {
 	return jobs, err
 }
 
-// some is jobs up to a limit, and as long as there is room; more says that there
+// some reads jobs up to a limit, and as long as there is room; more reports that there
 // are others behind them.
 func (r reader) some(limit int, room job.Room, query string, args ...any) (jobs []*job.Job, more bool, err error) {
-	rows, err := r.q.Queryx(query, args...)
-	if err != nil {
-		return nil, false, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if len(jobs) == limit {
-			return jobs, true, nil
-		}
-		values, err := rows.SliceScan()
+	for values, err := range r.rows(query, args...) {
 		if err != nil {
 			return nil, false, err
+		}
+		if len(jobs) == limit {
+			return jobs, true, nil
 		}
 		j, err := jobFrom(values)
 		if err != nil {
@@ -59,7 +82,7 @@ func (r reader) some(limit int, room job.Room, query string, args ...any) (jobs 
 		}
 		jobs = append(jobs, j)
 	}
-	return jobs, false, rows.Err()
+	return jobs, false, nil
 }
 
 // full reports whether there is no room for n bytes more, after so many that had
@@ -76,13 +99,7 @@ func full(room job.Room, n, before int) (bool, error) {
 
 // each calls fn with every row. A column of another type than is ever written is damage.
 func (r reader) each(query string, fn func(*row[any]), args ...any) error {
-	rows, err := r.q.Queryx(query, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		values, err := rows.SliceScan()
+	for values, err := range r.rows(query, args...) {
 		if err != nil {
 			return err
 		}
@@ -91,7 +108,7 @@ func (r reader) each(query string, fn func(*row[any]), args ...any) error {
 			return unreadable("a row")
 		}
 	}
-	return rows.Err()
+	return nil
 }
 
 var heldJobs = `SELECT ` + jobColumns + ` FROM jobs
@@ -125,52 +142,37 @@ func (r reader) DeadStats() (job.DeadStats, error) {
 	if err := r.long(); err != nil {
 		return st, err
 	}
-	type group struct {
-		Queue, Type, ErrorType string
-		N, Oldest, Newest      int64
-	}
-	var rows []group
-	if err := r.each(deadStats, func(v *row[any]) {
-		rows = append(rows, group{v.str(), v.str(), v.str(), v.int(), v.int(), v.int()})
-	}); err != nil {
-		return st, translate("count the dead letters", err)
-	}
-	for _, g := range rows {
-		st.Total += g.N
-		st.ByQueue[g.Queue] += g.N
-		st.ByType[g.Type] += g.N
-		st.ByErrorType[g.ErrorType] += g.N
-		oldest, newest := time.UnixMilli(g.Oldest).UTC(), time.UnixMilli(g.Newest).UTC()
+	err := r.each(deadStats, func(v *row[any]) {
+		queue, typ, errorType, n, oldest, newest := v.str(), v.str(), v.str(), v.int(), v.time(), v.time()
+		st.Total += n
+		st.ByQueue[queue] += n
+		st.ByType[typ] += n
+		st.ByErrorType[errorType] += n
 		if st.Oldest.IsZero() || oldest.Before(st.Oldest) {
 			st.Oldest = oldest
 		}
 		if newest.After(st.Newest) {
 			st.Newest = newest
 		}
-	}
-	return st, nil
+	})
+	return st, translate("count the dead letters", err)
 }
-
-const queueByName = `SELECT name, paused, created_at, scheduled, available, pending, active, retryable, completed, cancelled, discarded, dead
-FROM queues WHERE name = ?`
 
 // Queue reads a queue.
 func (r reader) Queue(name string) (job.Queue, error) {
-	qs, err := r.queues(queueByName, name)
-	if err != nil {
-		return job.Queue{}, translate("read queue", err)
-	}
-	if len(qs) == 0 {
-		return job.Queue{}, missing("queue", name)
-	}
-	return qs[0].queue(), nil
+	queues, err := r.listQueues("read queue", queueByName, name)
+	return first(queues, err, func() error { return missing("queue", name) })
 }
 
 // Queues reads all queues.
 func (r reader) Queues() ([]job.Queue, error) {
-	rows, err := r.queues(allQueues)
+	return r.listQueues("list queues", allQueues)
+}
+
+func (r reader) listQueues(doing, query string, args ...any) ([]job.Queue, error) {
+	rows, err := r.queues(query, args...)
 	if err != nil {
-		return nil, translate("list queues", err)
+		return nil, translate(doing, err)
 	}
 	queues := make([]job.Queue, len(rows))
 	for i := range rows {
@@ -182,7 +184,7 @@ func (r reader) Queues() ([]job.Queue, error) {
 func (r reader) queues(query string, args ...any) (qs []*queueRow, err error) {
 	err = r.each(query, func(v *row[any]) {
 		q := &queueRow{Name: v.str(), Paused: v.int(), CreatedAt: v.int()}
-		for _, n := range [...]*int64{&q.Scheduled, &q.Available, &q.Pending, &q.Active, &q.Retryable, &q.Completed, &q.Cancelled, &q.Discarded, &q.Dead} {
+		for _, n := range q.counters() {
 			*n = v.int()
 		}
 		v.bad = v.bad || !utf8.ValidString(q.Name)
@@ -191,23 +193,15 @@ func (r reader) queues(query string, args ...any) (qs []*queueRow, err error) {
 	return qs, err
 }
 
-// missing says that there is no such thing.
+// missing is the NotFound for a queue or a worker.
 func missing(kind, id string) error {
-	e := job.Errorf(job.NotFound, "there is no %s %.140q", kind, id)
-	e.Details = map[string]any{"resource_type": kind, "resource_id": id}
-	return e
+	return job.Errorf(job.NotFound, "there is no %s %.140q", kind, id).With(map[string]any{"resource_type": kind, "resource_id": id})
 }
 
 // Worker reads a worker.
 func (r reader) Worker(id string) (job.WorkerInfo, error) {
 	ws, err := r.workers("SELECT info FROM workers WHERE id = ?", id)
-	if err != nil {
-		return job.WorkerInfo{}, translate("read worker", err)
-	}
-	if len(ws) == 0 {
-		return job.WorkerInfo{}, missing("worker", id)
-	}
-	return ws[0], nil
+	return first(ws, translate("read worker", err), func() error { return missing("worker", id) })
 }
 
 // Workers reads all workers.

@@ -18,8 +18,8 @@ import (
 // SQLite sums up the pages of its log but not those of its file: a bit that turns
 // there is read as if it had been written. What can be seen of it without reading
 // twice is looked at here. An index that disagrees with its table, or with the
-// counters of a queue, is built anew once; a row that cannot be what was written
-// is passed over; and both are told.
+// counters of a queue, is rebuilt once; a row that cannot be what was written is
+// skipped; and both are reported.
 
 // errDamaged is behind every error about a row that cannot be what was written.
 var errDamaged = errors.New("what is stored here is damaged")
@@ -32,7 +32,7 @@ func unreadable(format string, args ...any) error {
 // badIndex is the finding that an index disagrees with its table.
 type badIndex struct{ index, what string }
 
-// Error says to the caller that what it asked for is not known now.
+// Error is for the caller: what it asked for is not known now.
 func (r *badIndex) Error() string {
 	return "an index of the database is damaged and is built anew; ask again in a moment"
 }
@@ -56,7 +56,7 @@ const (
 	afterIndex  = "jobs_after"
 )
 
-// suspects are the indexes that were found rotten. Readers find some of them, too,
+// suspects are the indexes that were found damaged. Readers find some of them, too,
 // so it is safe for concurrent use.
 type suspects struct {
 	mu     sync.Mutex
@@ -65,8 +65,8 @@ type suspects struct {
 	later  time.Time       // there was no room to build one anew; until then it is not tried again
 }
 
-// suspect notes that an index is rotten. It is built anew behind the transaction
-// that is running; news reports whether that was not known.
+// suspect notes that an index is damaged. It is rebuilt after the transaction that is
+// running; news reports whether that was not known.
 func (w *writer) suspect(r *badIndex) (news bool) {
 	w.suspects.mu.Lock()
 	known := slices.ContainsFunc(w.suspects.found, func(f *badIndex) bool { return f.index == r.index })
@@ -78,10 +78,11 @@ func (w *writer) suspect(r *badIndex) (news bool) {
 	return !known
 }
 
-// showsBadIndex reports whether a statement has failed for an index that can be built anew.
-// What an UPDATE or DELETE does not find in one is rot for certain. A key that is
-// refused as taken may be, as whoever stores one has looked for it before: that is
-// believed the second time.
+// showsBadIndex reports whether a statement has failed because of an index that can be
+// rebuilt.
+// What an UPDATE or DELETE does not find in one is damage for certain. A key that is
+// refused as taken may be, as whoever stores one has looked for it before: it is
+// accepted as taken the second time.
 func (w *writer) showsBadIndex(cause error) bool {
 	switch extended(cause) {
 	case sqlite3.SQLITE_CORRUPT_INDEX:
@@ -103,7 +104,7 @@ func (w *writer) showsBadIndex(cause error) bool {
 	return false
 }
 
-// unmended are those of the indexes that this process has not built anew.
+// unmended are those of the indexes that this process has not rebuilt.
 func (w *writer) unmended(indexes ...string) (names []string) {
 	w.suspects.mu.Lock()
 	defer w.suspects.mu.Unlock()
@@ -115,7 +116,7 @@ func (w *writer) unmended(indexes ...string) (names []string) {
 	return names
 }
 
-// noteDamage tells of an error that shows damage, and leaves others alone.
+// noteDamage reports an error that shows damage, and leaves others alone.
 func (w *writer) noteDamage(err error) {
 	var r *badIndex
 	switch {
@@ -128,8 +129,8 @@ func (w *writer) noteDamage(err error) {
 	}
 }
 
-// found tells of the damage that a reader has met, and has the writer build anew
-// what it can: an idle one is given a call that does nothing.
+// found reports the damage that a reader has found, and has the writer rebuild what it
+// can: an idle writer is given a call that does nothing.
 func (s *Store) found(err error) {
 	var r *badIndex
 	if s.w.noteDamage(err); !errors.As(err, &r) {
@@ -146,38 +147,31 @@ func (s *Store) found(err error) {
 	}
 }
 
-// rebuildDue reports whether there are indexes to build anew, and whether that must wait.
-func (w *writer) rebuildDue(now time.Time) (wait, found bool) {
-	w.suspects.mu.Lock()
-	defer w.suspects.mu.Unlock()
-	return now.Before(w.suspects.later), len(w.suspects.found) > 0
-}
-
-// mend builds anew what was found rotten, in a transaction of its own. What is
-// found again after that has another reason than a turned bit on the disk: the
-// disk goes on turning them, or the table itself is damaged. Then nothing is
-// believed any more.
+// mend rebuilds the damaged indexes, in a transaction of its own. An index that is
+// damaged again after that has more wrong with it than one flipped bit: the disk goes on
+// flipping them, or the table itself is damaged. Then the store fails.
 func (w *writer) mend() error {
 	if err := w.fault(); err != nil {
 		return err
 	}
-	if wait, found := w.rebuildDue(time.Now()); !found {
+	w.suspects.mu.Lock()
+	found, later := slices.Clone(w.suspects.found), w.suspects.later
+	w.suspects.mu.Unlock()
+	switch {
+	case len(found) == 0:
 		return nil
-	} else if wait {
+	case time.Now().Before(later):
 		return errNoRoom
 	}
-	w.suspects.mu.Lock()
-	found := slices.Clone(w.suspects.found)
-	w.suspects.mu.Unlock()
 	for _, r := range found {
 		if w.suspects.mended[r.index] {
 			return w.doubt(job.Errorf(job.Unavailable, "the index %s of %s was built anew and is damaged again, %s: the disk or the memory fails, or the jobs themselves are damaged. Keep copies of %[2]s and %[2]s-wal, and restore a backup in their place", r.index, w.place.db.path, r.what))
 		}
 	}
 	began := time.Now()
-	err := w.rebuild(found)
+	err := within(w.conn, func() error { return w.rebuild(found) })
 	if err == nil {
-		err = w.load() // counters, too, were made anew
+		err = w.load() // the counters were computed again, too
 	}
 	w.suspects.mu.Lock()
 	defer w.suspects.mu.Unlock()
@@ -204,59 +198,41 @@ func (w *writer) mend() error {
 	return nil
 }
 
-// errNoRoom answers a call that needs an index which cannot be built anew yet.
+// errNoRoom answers a call that needs an index which cannot be rebuilt yet.
 var errNoRoom = job.Errorf(job.Unavailable, "an index of the database is damaged, and there is no room to build it anew; nothing was changed, it is tried again in a minute")
 
-// rebuild is the transaction of mend. Each index is named: REINDEX of the table
+// rebuild is what mend does in its transaction. Each index is named: REINDEX of the table
 // would build the table anew as well.
-func (w *writer) rebuild(found []*badIndex) (err error) {
-	if _, err := w.st.begin.exec(); err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_, _ = w.st.rollback.exec() // SQLite may have done so by itself
-		}
-	}()
+func (w *writer) rebuild(found []*badIndex) error {
 	for _, r := range found {
 		if err := script(w.conn, "REINDEX "+r.index); err != nil {
 			return err
 		}
 	}
 	if slices.ContainsFunc(found, func(r *badIndex) bool { return r.index == claimIndex || r.index == dueIndex }) { // which the counters may have shown
-		if err := w.recount(); err != nil {
-			return err
-		}
+		return w.recount()
 	}
-	_, err = w.st.commit.exec()
-	return err
+	return nil
 }
 
 const countJobs = `SELECT queue, state, count(*), sum(dead = 1) FROM jobs NOT INDEXED GROUP BY 1, 2`
 
-// recount makes the counters of the queues anew from the jobs: where an index and
+// recount computes the counters of the queues from the jobs: where an index and
 // a counter disagree, either may be wrong.
 func (w *writer) recount() error {
 	for _, q := range w.queues {
-		for _, s := range job.States {
-			*q.counter(s) = 0
+		for _, n := range q.counters() {
+			*n = 0
 		}
-		q.Dead = 0
 	}
-	rows, err := w.unprepared.Queryx(countJobs)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		values, err := rows.SliceScan()
+	for values, err := range w.tx.rows(countJobs) {
 		if err != nil {
 			return err
 		}
 		r := &row[any]{v: values}
 		queue, state, n, dead := r.str(), job.State(r.str()), r.int(), r.int()
 		if !slices.Contains(job.States, state) || queue == "" {
-			continue // a damaged row, which is told when it is read
+			continue // a damaged row, which is reported when it is read
 		}
 		q := w.queues[queue]
 		if q == nil {
@@ -266,9 +242,6 @@ func (w *writer) recount() error {
 		*q.counter(state) = n
 		q.Dead += dead
 	}
-	if err := rows.Err(); err != nil {
-		return err
-	}
 	for _, q := range w.queues {
 		if err := w.saveQueue(q); err != nil {
 			return err
@@ -277,30 +250,20 @@ func (w *writer) recount() error {
 	return nil
 }
 
-// counted is how many jobs of a queue are in a state, with what this transaction
-// has changed so far.
+// counted is how many jobs of a queue, of all if it has no name, are in a state,
+// with what this transaction has changed so far.
 func (t *tx) counted(queue string, s job.State) (n int64) {
 	if q := t.w.queues[queue]; q != nil {
 		n = *q.counter(s)
 	}
-	for _, counts := range [...][]count{t.group.counts, t.call.counts} {
-		for i := range counts {
-			if counts[i].state == s && counts[i].queue == queue {
-				n += counts[i].n
-			}
+	if queue == "" {
+		for _, q := range t.w.queues {
+			n += *q.counter(s)
 		}
 	}
-	return n
-}
-
-// total is counted for all queues.
-func (t *tx) total(s job.State) (n int64) {
-	for _, q := range t.w.queues {
-		n += *q.counter(s)
-	}
 	for _, counts := range [...][]count{t.group.counts, t.call.counts} {
 		for i := range counts {
-			if counts[i].state == s {
+			if counts[i].state == s && (queue == "" || counts[i].queue == queue) {
 				n += counts[i].n
 			}
 		}

@@ -1,10 +1,10 @@
 package sqlitestore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"io"
 	"log/slog"
 	"sync"
 
@@ -15,7 +15,7 @@ import (
 
 // Options sets a store up. The zero value works.
 type Options struct {
-	Log *slog.Logger // where faults of the disk are told; nil is nowhere
+	Log *slog.Logger // where faults of the disk are logged; nil is nowhere
 
 	// AcceptDamage opens a store although acknowledged jobs are lost from it, where
 	// Open says so with a [DamageError]. The files are copied aside before.
@@ -63,11 +63,11 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	claim, err := take(path, o.Log)
+	lock, err := take(path, o.Log)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{path: path, lock: claim, troubles: troubles{log: o.Log}, failed: make(chan struct{})}
+	s := &Store{path: path, lock: lock, troubles: troubles{log: o.Log}, failed: make(chan struct{})}
 	if err := s.start(ctx, o); err != nil {
 		if s.w != nil {
 			s.w.broken.CompareAndSwap(nil, &fault{err: err}) // so that nothing is moved on the way out
@@ -102,7 +102,7 @@ func (s *Store) start(ctx context.Context, o Options) error {
 		s.name,
 		func() error { return s.date(o.Log) },
 		func() error { return s.w.prepare() },
-		func() error { return s.w.load() },
+		func() error { s.w.tx.finder = s.w.tx.prepared(); return s.w.load() },
 		func() error { return s.openReaders(ctx) },
 		func() error { return s.startCheckpointer(ctx, rw, o.Log) },
 	} {
@@ -137,7 +137,7 @@ func (s *Store) openWriter(ctx context.Context, rw *connector, o Options) error 
 	}
 	s.w.tx = &tx{w: s.w, reader: reader{q: s.w.unprepared}, call: changes{jobs: map[job.ID]*job.Job{}}}
 	s.w.unprepared.SetMaxOpenConns(1)
-	return s.w.unprepared.PingContext(ctx) // from here on the connection is closed with cold
+	return s.w.unprepared.PingContext(ctx) // from here on the connection is closed with unprepared
 }
 
 // guardFiles takes hold of the files, so that their loss is noticed, and makes the
@@ -152,7 +152,7 @@ func (s *Store) guardFiles(ctx context.Context, found survey) (err error) {
 	if err := renewTail(s.w.conn, s.w.place.log.path); err != nil {
 		return err
 	}
-	if found.damaged() { // and accepted: what is left is moved, so that the damage is not met again
+	if found.damaged() { // and accepted: what is left is moved, so that the damage is not found again
 		return script(s.w.conn, "PRAGMA wal_checkpoint(TRUNCATE)")
 	}
 	return nil
@@ -228,30 +228,25 @@ func (s *Store) Close() error {
 
 // release closes what has been opened. The writer goroutine must not be running.
 func (s *Store) release() error {
-	var first error
-	keep := func(err error) {
-		if err != nil && first == nil {
-			first = err
-		}
-	}
+	var errs []error
 	if s.guard != nil {
 		s.guard.stop()
 	}
 	if s.check != nil {
-		keep(s.check.stop())
+		errs = append(errs, s.check.stop())
 	}
-	if s.readers != nil {
-		keep(s.readers.Close())
+	for _, db := range []*sqlx.DB{s.readers, s.scans.db} {
+		if db != nil {
+			errs = append(errs, db.Close())
+		}
 	}
-	keep(s.scans.close())
 	if s.checkpoints != nil {
-		keep(s.checkpoints.stop())
+		errs = append(errs, s.checkpoints.stop())
 	}
 	if s.w != nil {
-		keep(s.part())
+		errs = append(errs, s.part())
 	}
-	keep(s.lock.free()) // after the last connection to the file
-	return first
+	return cmp.Or(append(errs, s.lock.free())...) // after the last connection to the file
 }
 
 // part moves what the log holds into the database and closes the writer's
@@ -266,16 +261,11 @@ func (s *Store) part() (err error) {
 		}
 	}
 	s.w.closeStatements()
-	conns := []io.Closer{s.w.unprepared}
-	if s.sentry != nil && whole {
-		conns = []io.Closer{s.sentry, s.w.unprepared}
-	} else if s.sentry != nil {
-		conns = []io.Closer{s.w.unprepared, s.sentry}
+	switch {
+	case s.sentry == nil:
+		return cmp.Or(err, s.w.unprepared.Close())
+	case whole:
+		return cmp.Or(err, s.sentry.Close(), s.w.unprepared.Close())
 	}
-	for _, c := range conns {
-		if cerr := c.Close(); err == nil {
-			err = cerr
-		}
-	}
-	return err
+	return cmp.Or(err, s.w.unprepared.Close(), s.sentry.Close())
 }

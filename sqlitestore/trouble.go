@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// trouble is a kind of fault that a store may have for a time. A store with two is
-// told by the one that stands first here.
+// trouble is a kind of fault that a store may have for a time. Of several, Trouble
+// returns the one that stands first here.
 type trouble int
 
 const (
@@ -24,7 +24,7 @@ const (
 )
 
 // troubles is what is wrong with a store at present. Each is logged once when it
-// begins and once when it is over, however often it is met. It is safe for
+// begins and once when it is over, however often it is noticed. It is safe for
 // concurrent use.
 type troubles struct {
 	log *slog.Logger
@@ -33,12 +33,11 @@ type troubles struct {
 	have map[trouble]error
 }
 
-// begin says that there is a trouble of this kind. err is told to the operator as
-// it is: what happened, to what, and what to do.
+// begin notes that there is a trouble of this kind. err is logged as it is: what happened, to what, and what to do.
 func (t *troubles) begin(kind trouble, level slog.Level, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, told := t.have[kind]; told {
+	if _, known := t.have[kind]; known {
 		return
 	}
 	if t.have == nil {
@@ -48,7 +47,7 @@ func (t *troubles) begin(kind trouble, level slog.Level, err error) {
 	t.log.Log(context.Background(), level, err.Error())
 }
 
-// renew is begin for a trouble whose words change while it lasts: Trouble has the newest.
+// renew is begin for a trouble whose text changes while it lasts: Trouble has the newest.
 func (t *troubles) renew(kind trouble, err error) {
 	t.begin(kind, slog.LevelWarn, err)
 	t.mu.Lock()
@@ -60,14 +59,14 @@ func (t *troubles) renew(kind trouble, err error) {
 func (t *troubles) has(kind trouble) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_, told := t.have[kind]
-	return told
+	_, known := t.have[kind]
+	return known
 }
 
 // any reports whether there is a trouble.
 func (t *troubles) any() bool { return t.worst() != nil }
 
-// end says that a trouble of this kind is over, if there was one; well is told then.
+// end notes that a trouble of this kind is over; if there was one, well is logged.
 func (t *troubles) end(kind trouble, well string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -2,7 +2,6 @@ package sqlitestore
 
 import (
 	"bytes"
-	"database/sql"
 	"database/sql/driver"
 	"encoding/json"
 	"time"
@@ -16,6 +15,7 @@ import (
 // has succeeded, and is written once for the whole group.
 type tx struct {
 	reader
+	finder // set once the statements are prepared
 	w      *writer
 	call   changes // of the call that is running
 	group  changes // of the calls that succeeded
@@ -86,7 +86,7 @@ func (t *tx) addNote(n note) error {
 	return nil
 }
 
-// note takes over what a job tells, each event chained to the one before, and
+// note takes over the events of a job, each chained to the one before, and
 // returns the Seq of the newest; last is that of the newest so far.
 func (t *tx) note(j *job.Job, last int64) (int64, error) {
 	for _, e := range j.TakeEvents() {
@@ -155,7 +155,7 @@ func (t *tx) drop() {
 }
 
 // fewJobs is of how many a call's map is used again: a map stays as large as it once
-// was, and who ranges over it or clears it looks at all its places.
+// was, and to range over it or clear it takes as long.
 const fewJobs = 8
 
 // fail notes that a statement failed: the call cannot succeed any more.
@@ -179,15 +179,18 @@ func (t *tx) do(s *stmt, args ...driver.Value) (int64, error) {
 }
 
 // doCold is do for a statement that is not prepared.
-func (t *tx) doCold(query string, args ...any) (sql.Result, error) {
+func (t *tx) doCold(query string, args ...any) (int64, error) {
 	if t.failed != nil {
-		return nil, t.failed
+		return 0, t.failed
 	}
-	return t.w.unprepared.Exec(query, args...)
+	r, err := t.w.unprepared.Exec(query, args...)
+	if err != nil {
+		return 0, err
+	}
+	return r.RowsAffected()
 }
 
-const putMark = `INSERT INTO marks (name, value) VALUES (?, ?)
-ON CONFLICT (name) DO UPDATE SET value = excluded.value`
+var putMark = upsert("marks", "name, value")
 
 const putEvents = `INSERT INTO events (first, at, lines) VALUES (?, ?, ?)`
 
@@ -220,14 +223,14 @@ func (t *tx) flush() error {
 // flushEvents writes the events of the group, nearly always as one row: an append
 // at the end of one table is all that history costs.
 func (t *tx) flushEvents() error {
-	told := t.group.stored + len(t.group.events)
-	if told == 0 {
+	n := t.group.stored + len(t.group.events)
+	if n == 0 {
 		return nil
 	}
 	if err := t.putRows(t.group.events); err != nil {
 		return err
 	}
-	t.w.events += int64(told)
+	t.w.events += int64(n)
 	_, err := t.do(t.w.st.putMark, "events", t.w.events)
 	return err
 }

@@ -2,6 +2,7 @@ package sqlitestore
 
 import (
 	"database/sql/driver"
+	"encoding/json"
 	"fmt"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -64,16 +65,7 @@ PRAGMA user_version = 3;
 // upgrade brings a file from an older schema to this one in one transaction:
 // whatever happens, the file has the one or the other.
 func upgrade(conn driver.Conn, path string, from int64) error {
-	err := script(conn, "BEGIN IMMEDIATE")
-	if err == nil {
-		if err = steps(conn, from); err == nil {
-			err = script(conn, "COMMIT")
-		}
-		if err != nil {
-			_ = script(conn, "ROLLBACK") // SQLite may have done so by itself
-		}
-	}
-	if err != nil {
+	if err := within(conn, func() error { return steps(conn, from) }); err != nil {
 		return job.Errorf(job.Unavailable, "%s has schema %d and could not be brought to schema %d, so it was left as it was; free space on its disk if that is full, else keep a copy and use the outrider that wrote it: %w", path, from, version, err)
 	}
 	return script(conn, "PRAGMA wal_checkpoint(TRUNCATE)") // as build does
@@ -106,11 +98,6 @@ const giveKey = `UPDATE OR IGNORE jobs SET fingerprint = ?, holds = ?, keep_unti
 // have had from the start. Schema 1 kept the policies and did not heed them: of
 // twins the newest holds the key, and the others count as twins that held it once.
 func keyAll(conn driver.Conn) error {
-	read, err := prepare(conn, notKeyed)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = read.s.Close() }() // it has been read to its end
 	write, err := prepare(conn, giveKey)
 	if err != nil {
 		return err
@@ -118,10 +105,7 @@ func keyAll(conn driver.Conn) error {
 	defer func() { _ = write.s.Close() }() // each of its runs has been judged
 	for last := job.ID("~"); last != ""; { // behind all ids
 		var jobs []*job.Job
-		if err := read.each(func(v []driver.Value) error {
-			jobs = append(jobs, ofSchema1(v))
-			return nil
-		}, string(last)); err != nil {
+		if err := once(conn, notKeyed, func(r *row[driver.Value]) { jobs = append(jobs, ofSchema1(r)) }, string(last)); err != nil {
 			return err
 		}
 		last = ""
@@ -136,8 +120,7 @@ func keyAll(conn driver.Conn) error {
 }
 
 // ofSchema1 reads the columns of notKeyed.
-func ofSchema1(v []driver.Value) *job.Job {
-	r := &row[driver.Value]{v: v}
+func ofSchema1(r *row[driver.Value]) *job.Job {
 	j := &job.Job{}
 	j.ID, j.Type, j.Queue = job.ID(r.str()), r.str(), r.str()
 	j.Args, j.Meta, j.Unique, j.CreatedAt = r.raw(), r.raw(), r.raw(), r.time()
@@ -190,4 +173,102 @@ func been(j *job.Job) job.StateSet {
 		}
 	}
 	return set
+}
+
+// maybeWaiting reads the jobs of schema 2 that may wait for another: all of those
+// had a due_at.
+const maybeWaiting = `SELECT id, meta, created_at FROM jobs WHERE state = 'pending' AND due_at IS NOT NULL`
+
+// before2 reads what shows whether a job of schema 2 is still waited for.
+const before2 = `SELECT state, attempt, meta, created_at FROM jobs WHERE id = ?`
+
+// stand puts a job behind another. The due_at of one that does not expire was no time.
+const stand = `UPDATE jobs SET after_id = ?2, due_at = expires_at WHERE id = ?1`
+
+// setFree lets a job go whose predecessor had ended before anybody saw to it, by way
+// of the clock, which puts it into its queue; countFree counts it. What a change of
+// state does to a key and to due_at it does, too: ?2 is the set of the new state.
+const (
+	setFree = `UPDATE jobs SET state = 'scheduled', holds = iif(holds & ?2 = 0, 0, holds),
+  due_at = min(max(created_at, ifnull(scheduled_at, 0)), ifnull(expires_at, 9223372036854775807)) WHERE id = ?1`
+	countFree = `UPDATE queues SET pending = pending - 1, scheduled = scheduled + 1 WHERE name = (SELECT queue FROM jobs WHERE id = ?)`
+)
+
+// lineUp gives the runs of schedules that wait for another the job whose end they
+// wait for.
+func lineUp(conn driver.Conn) error {
+	behind := map[string]string{}
+	if err := once(conn, maybeWaiting, func(r *row[driver.Value]) {
+		if id, other := r.str(), ranAfter(r); other != "" && other != id {
+			behind[id] = other
+		}
+	}); err != nil {
+		return err
+	}
+	for id, other := range behind {
+		other, err := waitedFor(conn, id, other)
+		switch {
+		case err != nil:
+		case other != "":
+			err = once(conn, stand, nil, id, other)
+		default:
+			if err = once(conn, setFree, nil, id, int64(job.SetOf(job.Scheduled))); err == nil {
+				err = once(conn, countFree, nil, id)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("put job %s behind the one that it waits for: %w", id, err)
+		}
+	}
+	return nil
+}
+
+// once runs a statement once; read is given each row that it answers.
+func once(conn driver.Conn, sql string, read func(*row[driver.Value]), args ...driver.Value) error {
+	s, err := prepare(conn, sql)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.s.Close() }() // it has been judged
+	if read == nil {
+		_, err = s.exec(args...)
+		return err
+	}
+	return s.each(func(v []driver.Value) error {
+		read(&row[driver.Value]{v: v})
+		return nil
+	}, args...)
+}
+
+// waitedFor is the job that has not ended among other, which id had to wait for, and
+// those that it waited for, as far as each was stopped before it began; empty for
+// none. Meta that somebody has written may lead round in a circle, which is none.
+func waitedFor(conn driver.Conn, id, other string) (string, error) {
+	for seen := map[string]bool{id: true}; other != "" && !seen[other]; {
+		next, alive := "", false
+		if err := once(conn, before2, func(r *row[driver.Value]) {
+			alive = !job.State(r.str()).Terminal()
+			if began := r.int() > 0; !began {
+				next = ranAfter(r)
+			}
+		}, other); err != nil || alive {
+			return other, err
+		}
+		seen[other], other = true, next
+	}
+	return "", nil
+}
+
+// ranAfter reads meta and created_at: the job that a run had to wait for. Meta that
+// a client has written does not count: only a run was made at the instant that its
+// meta names.
+func ranAfter(r *row[driver.Value]) string {
+	var meta struct {
+		After string `json:"cron_after"`
+		At    string `json:"cron_triggered_at"`
+	}
+	if json.Unmarshal(r.raw(), &meta) != nil || meta.At != job.FormatTime(r.time()) {
+		return ""
+	}
+	return meta.After
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 )
 
@@ -88,7 +89,8 @@ type logFile struct {
 	f    *os.File
 	r    *bufio.Reader
 	size int64
-	at   frame
+	n    int   // frames that were read
+	err  error // why they ended
 }
 
 // openLog opens a log and reads its header. There may be no log, or none that is
@@ -108,7 +110,7 @@ func openLog(path string) (*logFile, logHead, error) {
 	}
 	if err != nil {
 		_ = f.Close() // err is why we are here
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		if tooShort(err) {
 			err = nil
 		}
 		return nil, logHead{}, err
@@ -116,22 +118,29 @@ func openLog(path string) (*logFile, logHead, error) {
 	return &logFile{f: f, r: bufio.NewReaderSize(f, 1<<20), size: st.Size()}, readHead(head), nil
 }
 
-// next is the frame that follows, good until the next call; nil at the end, which
-// a frame that is cut off is, too.
-func (l *logFile) next(page int) (*frame, error) {
-	if l.at.bytes == nil {
-		l.at.bytes = make([]byte, frameHeader+page)
+// frames are those that follow, by their number from 1, each good until the next.
+// They end with the file, or before a frame that is cut off, or with err.
+func (l *logFile) frames(page int) iter.Seq2[int, *frame] {
+	return func(yield func(int, *frame) bool) {
+		f := &frame{bytes: make([]byte, frameHeader+page)}
+		for b := f.bytes; ; {
+			if _, err := io.ReadFull(l.r, b); err != nil {
+				if !tooShort(err) {
+					l.err = err
+				}
+				return
+			}
+			f.page, f.commit = binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:])
+			f.salts, f.said = [8]byte(b[8:16]), readSum(b[16:])
+			if l.n++; !yield(l.n, f) {
+				return
+			}
+		}
 	}
-	b := l.at.bytes
-	if _, err := io.ReadFull(l.r, b); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, nil
-	} else if err != nil {
-		return nil, err
-	}
-	l.at.page, l.at.commit = binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:])
-	l.at.salts, l.at.said = [8]byte(b[8:16]), readSum(b[16:])
-	return &l.at, nil
 }
+
+// tooShort reports whether a file has ended before all of what was read.
+func tooShort(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
 
 // flipped finds the one bit that has changed in what a sum was made of: which bit
 // of which byte, counted from where the 8 bytes of the frame's header are joined
@@ -167,4 +176,70 @@ func flipped(order binary.ByteOrder, f *frame, got, said sum) (offset int, bit u
 		}
 	}
 	return 0, 0, false
+}
+
+// logIndex is what the -shm file beside a log says about it. SQLite keeps it in
+// memory that is shared with the file, and changes it only behind the flush of a
+// commit, or of the database file after all has been moved (walFrames and
+// walCheckpoint in its wal.c). So, of the life of the log that has its salts, it
+// may say less than the log has, where the power failed before the kernel wrote
+// it, but never more: frames that it knows of were committed and flushed.
+type logIndex struct {
+	known  bool
+	page   int
+	salts  [8]byte
+	frames int // committed
+	moved  int // of them are in the database file
+	begun  int // of them may be: somebody was moving them
+}
+
+const (
+	indexVersion = 3007000
+	indexMoved   = 96 // where the count of the moved frames lies
+)
+
+// readIndex reads the index. One that is not there, or is not whole, is not known.
+func readIndex(path string) (logIndex, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return logIndex{}, nil
+	}
+	if err != nil {
+		return logIndex{}, err
+	}
+	defer f.Close()
+	b := make([]byte, 136)
+	if _, err := io.ReadFull(f, b); tooShort(err) {
+		return logIndex{}, nil
+	} else if err != nil {
+		return logIndex{}, err
+	}
+	native := binary.NativeEndian
+	var order binary.ByteOrder = binary.LittleEndian
+	if native.Uint16([]byte{0, 1}) == 1 {
+		order = binary.BigEndian
+	}
+	head := b[:48]
+	whole := string(head) == string(b[48:96]) && native.Uint32(head) == indexVersion && head[12] == 1 &&
+		sum{}.plus(order, head[:40]) == sum{native.Uint32(head[40:]), native.Uint32(head[44:])}
+	if !whole {
+		return logIndex{}, nil
+	}
+	page := native.Uint16(head[14:])
+	return logIndex{known: true, page: int(page&0xfe00) + int(page&1)<<16, salts: [8]byte(head[32:40]),
+		frames: int(native.Uint32(head[16:])), moved: int(native.Uint32(b[indexMoved:])), begun: int(native.Uint32(b[128:]))}, nil
+}
+
+// forgetMoved takes the count of the moved frames back, so that all of them are
+// moved once more: the flush that covers them may have failed in the process
+// before. SQLite makes the index anew at a start and counts from 0 by itself,
+// unless another program has kept the database open meanwhile. SQLite must not
+// have the file open in this process: closing it would take its locks away.
+func forgetMoved(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(make([]byte, 4), indexMoved)
+	return errors.Join(err, f.Close())
 }

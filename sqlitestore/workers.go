@@ -7,8 +7,7 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-const putWorker = `INSERT INTO workers (id, beat_at, info) VALUES (?, ?, ?)
-ON CONFLICT (id) DO UPDATE SET beat_at = excluded.beat_at, info = excluded.info`
+var putWorker = upsert("workers", "id, beat_at, info")
 
 // PutWorker stores what is known of a worker.
 func (t *tx) PutWorker(w job.WorkerInfo) error {
@@ -37,10 +36,6 @@ const pruneEvents = `DELETE FROM events WHERE first IN (
 // PruneEvents removes the oldest events, commit by commit.
 func (t *tx) PruneEvents(before time.Time, n int) (more bool, err error) {
 	t.wrote = true
-	r, err := t.doCold(pruneEvents, n, before.UnixMilli())
-	if err != nil {
-		return false, t.fail("prune events", err)
-	}
-	gone, err := r.RowsAffected()
+	gone, err := t.doCold(pruneEvents, n, before.UnixMilli())
 	return gone == int64(n), t.fail("prune events", err)
 }

@@ -10,31 +10,12 @@ import (
 // grants is not told there in the same way by MySQL and MariaDB, so whoever wants
 // to know runs the statements themselves with an id that no row has.
 
-// audit are the questions of outboxsql.Statements.Audit.
-func audit(table string) []string {
-	all := []string{version, readOnly, readTransactions, tables, engine, columns, charset, defaults, indexes, identity}
-	for i, q := range all {
-		all[i] = strings.ReplaceAll(strings.ReplaceAll(q, "{version}", "VERSION()"), DefaultTable, table)
-	}
-	return all
-}
-
-// tickAudit are the questions of outboxsql.Statements.TickAudit: the same of one more table.
-func tickAudit(table string) []string {
-	of := func(question, list, other string) string { return strings.Replace(question, list, other, 1) }
-	all := []string{of(tables, three, tickTable), of(engine, three, tickTable), of(columns, relayColumns, tickColumns), tickIndexes}
-	for i, q := range all {
-		all[i] = strings.ReplaceAll(q, DefaultTable, table)
-	}
-	return all
-}
-
 // version stands before all else: without SKIP LOCKED two relays wait for each other.
 const version = `SELECT CONCAT(w.kind, ' ', w.v, ' is too old: the outbox needs MySQL 8.0.13 or MariaDB 10.6, or later, for SKIP LOCKED') FROM (
   SELECT IF(v LIKE '%MariaDB%', 'MariaDB', 'MySQL') AS kind, SUBSTRING_INDEX(v, '-', 1) AS v,
     1000000 * SUBSTRING_INDEX(v, '.', 1) + 1000 * SUBSTRING_INDEX(SUBSTRING_INDEX(v, '.', 2), '.', -1)
       + SUBSTRING_INDEX(SUBSTRING_INDEX(SUBSTRING_INDEX(v, '-', 1), '.', 3), '.', -1) AS n
-  FROM (SELECT {version} AS v) AS x) AS w
+  FROM (SELECT VERSION() AS v) AS x) AS w
 WHERE w.n < IF(w.kind = 'MariaDB', 10006000, 8000013)`
 
 const readOnly = `SELECT 'the server is read-only, as a replica is; name the primary in the DSN' FROM (SELECT 1 AS one) AS w WHERE @@GLOBAL.read_only = 1 OR @@GLOBAL.innodb_read_only = 1`
@@ -131,6 +112,12 @@ const identity = `SELECT 'the outbox ojs_outbox has no identity, from which job 
 WHERE (SELECT COUNT(*) FROM ojs_outbox_identity WHERE one = 1 AND value <> '') <> 1`
 
 // What outbox.Ticks needs.
+
+// tickAudit are the questions of outboxsql.Statements.TickAudit: the same of one more table.
+func tickAudit() []string {
+	of := func(question, list, other string) string { return strings.Replace(question, list, other, 1) }
+	return []string{of(tables, three, tickTable), of(engine, three, tickTable), of(columns, relayColumns, tickColumns), tickIndexes}
+}
 
 const tickTable = `(SELECT 4 AS n, 'ojs_outbox_ticks' AS tab) AS w`
 

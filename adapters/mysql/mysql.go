@@ -3,9 +3,9 @@
 package mysql
 
 import (
+	"cmp"
 	_ "embed"
 	"regexp"
-	"strings"
 
 	"github.com/outrider-jobs/outrider/internal/outboxsql"
 	"github.com/outrider-jobs/outrider/job"
@@ -24,62 +24,49 @@ var identifier = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,39}$`)
 // outboxes in one database need two names. A name other than a letter or an underscore, and up
 // to 39 lower-case letters, digits and underscores, is Invalid.
 func Dialect(table string) (outbox.Dialect, error) {
-	if table == "" {
-		table = DefaultTable
-	}
+	table = cmp.Or(table, DefaultTable)
 	if !identifier.MatchString(table) {
 		return outbox.Dialect{}, job.Errorf(job.Invalid, "an outbox table is named with 1 to 40 lower-case letters, digits and underscores, not a digit first, got %.80q", table)
 	}
-	named := func(sql string) string { return strings.ReplaceAll(sql, DefaultTable, table) }
 	return outbox.NewDialect(outboxsql.Statements{
-		Name:     "mysql",
-		Table:    table,
-		Create:   named(create),
-		Columns:  named(`SELECT column_name FROM information_schema.columns WHERE table_schema = database() AND table_name = 'ojs_outbox'`),
-		Identity: named(`SELECT value FROM ojs_outbox_identity`),
-		Audit:    audit(table),
-		Refused:  refused,
-		Insert:   named(`INSERT INTO ojs_outbox (job_id, job_type, job_args, job_options) VALUES (?, ?, ?, ?)`),
-		Pending:  named(pending),
-		Take:     named(`UPDATE ojs_outbox FORCE INDEX (PRIMARY) SET status = 'taken', owner = ? WHERE id IN ({ids})`),
-		Peek:     named(`SELECT 1 FROM ojs_outbox WHERE status = 'pending' AND next_try_at <= ? LIMIT 1`),
-		Back:     named(`UPDATE ojs_outbox FORCE INDEX (ojs_outbox_owner) SET status = 'pending', owner = NULL WHERE owner = ? AND status = 'taken'`),
-		Done:     named(`DELETE o FROM ojs_outbox AS o FORCE INDEX (PRIMARY) WHERE status = 'taken' AND owner = ? AND id IN ({ids})`),
-		Sent:     named(`UPDATE ojs_outbox FORCE INDEX (PRIMARY) SET status = 'sent', owner = NULL, sent_at = ?, attempts = ` + tries + ` + ?, error = NULL WHERE status = 'taken' AND owner = ? AND id IN ({ids})`),
-		Relayed:  named(`UPDATE ojs_outbox FORCE INDEX (PRIMARY) SET status = 'relayed', sent_at = ?, attempts = ` + tries + ` + ?, error = NULL, answered_by = {by} WHERE status = 'taken' AND owner = ? AND id IN ({ids})`),
-		Ended:    named(`DELETE o FROM ojs_outbox AS o FORCE INDEX (PRIMARY) WHERE status = 'relayed' AND owner = ? AND id IN ({ids})`),
-		Passed:   named(`UPDATE ojs_outbox FORCE INDEX (PRIMARY) SET answered_by = {by} WHERE status = 'relayed' AND owner = ? AND id IN ({ids})`),
-		Again:    named(`UPDATE ojs_outbox FORCE INDEX (PRIMARY) SET status = 'pending', owner = NULL, answered_by = NULL, sent_at = NULL WHERE status = 'relayed' AND owner = ? AND id IN ({ids})`),
-		Parked:   named(`UPDATE ojs_outbox FORCE INDEX (PRIMARY) SET status = 'parked', owner = NULL, error = LEFT(?, 10000), attempts = ` + tries + ` + ? WHERE status = 'taken' AND owner = ? AND id IN ({ids})`),
-		Later:    named(`UPDATE ojs_outbox FORCE INDEX (PRIMARY) SET status = 'pending', owner = NULL, next_try_at = ?, error = LEFT(?, 10000), attempts = ` + tries + ` + ? WHERE status = 'taken' AND owner = ? AND id IN ({ids})`),
-		Kept:     named(`SELECT id, status, coalesce(sent_at, 0) FROM ojs_outbox WHERE id > ? ORDER BY id LIMIT ?`),
-		Delete:   named(`DELETE o FROM ojs_outbox AS o FORCE INDEX (PRIMARY) WHERE status = 'sent' AND id IN ({ids})`),
-		Renew:    named(renew),
-		Leave:    named(`UPDATE ojs_outbox_relays SET until = 1 WHERE owner = ? AND until > 0`),
-		Count:    named(`UPDATE ojs_outbox_relays SET sent = sent + ?, epoch = ?, upto = ? WHERE owner = ?`),
-		Leases:   named(`SELECT owner, until FROM ojs_outbox_relays WHERE owner <> ? AND until > 0`),
-		Holder:   named(holder),
-		Adopt:    named(`INSERT INTO ojs_outbox_relays (owner, mode, until, seen_at) VALUES (?, 'on_relay', ` + now + ` + ?, 0) ON DUPLICATE KEY UPDATE until = IF(until = 0, VALUES(until), until)`),
-		Free:     named(free),
-		Bury:     named(`UPDATE ojs_outbox_relays SET until = 0 WHERE owner = ? AND until <= ` + now),
-		Held:     named(`SELECT id, job_id, ` + written + `, answered_by FROM ojs_outbox WHERE owner = ? AND status = 'relayed' AND id > ? ORDER BY id LIMIT ?`),
-		Reached:  named(`SELECT coalesce(epoch, ''), coalesce(upto, 0) FROM ojs_outbox_relays WHERE owner = ?`),
-		Peers:    named(`SELECT owner, mode, sent, seen_at FROM ojs_outbox_relays WHERE seen_at >= ?`),
-		Stats:    named(stats),
-		List:     named(`SELECT id, left(job_type, 255), ` + tries + `, ` + written + `, error FROM ojs_outbox WHERE status = 'parked' AND id > ? ORDER BY id LIMIT ?`),
-		Replay:   named(`UPDATE ojs_outbox FORCE INDEX (PRIMARY) SET status = 'pending', error = NULL, next_try_at = 0 WHERE status = 'parked' AND id IN ({ids})`),
-		Discard:  named(`DELETE o FROM ojs_outbox AS o FORCE INDEX (PRIMARY) WHERE status = 'parked' AND id IN ({ids})`),
+		Name:    "mysql",
+		Create:  create,
+		Columns: `SELECT column_name FROM information_schema.columns WHERE table_schema = database() AND table_name = 'ojs_outbox'`,
+		Audit:   []string{version, readOnly, readTransactions, tables, engine, columns, charset, defaults, indexes, identity},
+		Refused: refused,
+		Pending: pending,
+		Take:    `{update} SET status = 'taken', owner = ? WHERE id IN ({ids})`,
+		Peek:    `SELECT 1 FROM ojs_outbox WHERE status = 'pending' AND next_try_at <= ? LIMIT 1`,
+		Back:    `UPDATE ojs_outbox FORCE INDEX (ojs_outbox_owner) SET status = 'pending', owner = NULL WHERE owner = ? AND status = 'taken'`,
+		Done:    `{delete} WHERE status = 'taken' AND owner = ? AND id IN ({ids})`,
+		Sent:    `{update} SET status = 'sent', owner = NULL, sent_at = ?, attempts = {tries} + ?, error = NULL WHERE status = 'taken' AND owner = ? AND id IN ({ids})`,
+		Relayed: `{update} SET status = 'relayed', sent_at = ?, attempts = {tries} + ?, error = NULL, answered_by = {by} WHERE status = 'taken' AND owner = ? AND id IN ({ids})`,
+		Parked:  `{update} SET status = 'parked', owner = NULL, error = LEFT(?, 10000), attempts = {tries} + ? WHERE status = 'taken' AND owner = ? AND id IN ({ids})`,
+		Later:   `{update} SET status = 'pending', owner = NULL, next_try_at = ?, error = LEFT(?, 10000), attempts = {tries} + ? WHERE status = 'taken' AND owner = ? AND id IN ({ids})`,
+		Renew:   renew,
+		Holder:  holder,
+		Adopt:   `INSERT INTO ojs_outbox_relays (owner, mode, until, seen_at) VALUES (?, 'on_relay', {now} + ?, 0) ON DUPLICATE KEY UPDATE until = IF(until = 0, VALUES(until), until)`,
+		Free:    free,
+		Stats:   stats,
 
-		TickBegin: named(tickBegin),
+		TickBegin: tickBegin,
 		TickEnd:   tickEnd,
-		TickAdd:   named(`INSERT IGNORE INTO ojs_outbox_ticks (name, at) SELECT w.name, w.at FROM (SELECT CAST(? AS CHAR(255)) AS name, CAST(? AS SIGNED) AS at) AS w WHERE w.at >= ` + now + ` - 90000000`),
-		TickOf:    named(`SELECT job_id FROM ojs_outbox_ticks WHERE name = ? AND at = ?`),
-		TickLast:  named(`SELECT t.last_id, t.last_row, o.status FROM ojs_outbox_ticks AS t LEFT JOIN ojs_outbox AS o ON o.id = t.last_row AND o.job_id = t.last_id WHERE t.name = ? AND t.at <> ? ORDER BY t.at DESC LIMIT 1`),
-		TickSet:   named(`UPDATE ojs_outbox_ticks SET job_id = ?, last_id = ?, last_row = ? WHERE name = ? AND at = ?`),
-		TickTrim:  named(tickTrim),
+		TickAdd:   `INSERT IGNORE INTO ojs_outbox_ticks (name, at) SELECT w.name, w.at FROM (SELECT CAST(? AS CHAR(255)) AS name, CAST(? AS SIGNED) AS at) AS w WHERE w.at >= {now} - 90000000`,
+		TickTrim:  tickTrim,
 		TickAgain: []string{"Error 1213"},
-		TickAudit: tickAudit(table),
-	}), nil
+		TickAudit: tickAudit(),
+	}.For(table, words)), nil
+}
+
+// words are the parts of statements that only MySQL writes like this. Now is not
+// UNIX_TIMESTAMP(NOW(3)), which would go through the session's time zone and be an
+// hour off when that one's summer time ends.
+var words = outboxsql.Words{
+	Update:  `UPDATE ojs_outbox FORCE INDEX (PRIMARY)`,
+	Delete:  `DELETE o FROM ojs_outbox AS o FORCE INDEX (PRIMARY)`,
+	Now:     `(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000)`,
+	Tries:   `LEAST(GREATEST(attempts, 0), 1000000000)`,
+	Written: `CASE WHEN created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END`,
 }
 
 // SQL are the statements that make the outbox, for migrations. They may be run again.
@@ -88,28 +75,15 @@ func SQL(table string) (string, error) {
 	return d.Schema(), err
 }
 
-// tries are those of a row so far: a number that no column refuses one more of,
-// whatever somebody has written there.
-const tries = `LEAST(GREATEST(attempts, 0), 1000000000)`
-
-// written is the created_at of a row, and 0 for one that is no time, as in the id
-// of its job.
-const written = `CASE WHEN created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END`
-
 // stats counts rows by their status. One that is taken and nobody's is told by itself:
 // no relay has it, and none will take it.
 const stats = `SELECT w.status, count(*), coalesce(min(NULLIF(w.at, 0)), 0) FROM (
-  SELECT CASE WHEN status IN ('taken', 'relayed') AND owner IS NULL THEN CONCAT(status, ' by nobody') ELSE status END AS status, ` + written + ` AS at FROM ojs_outbox) AS w
+  SELECT CASE WHEN status IN ('taken', 'relayed') AND owner IS NULL THEN CONCAT(status, ' by nobody') ELSE status END AS status, {written} AS at FROM ojs_outbox) AS w
 GROUP BY w.status`
 
 // holder reads one row by the index of owners, however many there are.
 const holder = `SELECT t.owner, CASE WHEN EXISTS (SELECT 1 FROM ojs_outbox_relays AS r WHERE r.owner = t.owner AND r.until > 0) THEN 1 ELSE 0 END
 FROM (SELECT owner FROM ojs_outbox FORCE INDEX (ojs_outbox_owner) WHERE owner > ? AND status IN ('taken', 'relayed') ORDER BY owner, id LIMIT 1) AS t`
-
-// now is the clock of the database, in milliseconds since 1970. UNIX_TIMESTAMP(NOW(3))
-// would go through the session's time zone, and be an hour off when that one's
-// summer time ends.
-const now = `(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000)`
 
 // tickBegin ends the session of a server that falls silent in its transaction:
 // the others wait for it.
@@ -123,7 +97,7 @@ SET SESSION wait_timeout = DEFAULT`
 
 // tickTrim chooses in a table of its own: MySQL reads none that it deletes from.
 const tickTrim = `DELETE t FROM ojs_outbox_ticks AS t JOIN (
-  SELECT a.name, a.at FROM ojs_outbox_ticks AS a FORCE INDEX (ojs_outbox_ticks_at) WHERE a.at < ` + now + ` - 93600000
+  SELECT a.name, a.at FROM ojs_outbox_ticks AS a FORCE INDEX (ojs_outbox_ticks_at) WHERE a.at < {now} - 93600000
   AND EXISTS (SELECT 1 FROM ojs_outbox_ticks AS b WHERE b.name = a.name AND b.at > a.at)
   ORDER BY a.at LIMIT ?) AS old ON t.name = old.name AND t.at = old.at`
 
@@ -131,16 +105,16 @@ const tickTrim = `DELETE t FROM ojs_outbox_ticks AS t JOIN (
 // would wait there for rows that the app has not committed yet.
 
 // pending reads no more of a row than is needed to see that it is too long.
-const pending = `SELECT id, left(job_id, 64), left(job_type, 1024), left(job_args, 1048577), left(job_options, 1048577), ` + written + `, ` + tries + `,
+const pending = `SELECT id, left(job_id, 64), left(job_type, 1024), left(job_args, 1048577), left(job_options, 1048577), {written}, {tries},
   CASE WHEN sent_at IS NULL THEN 0 ELSE 1 END
 FROM ojs_outbox FORCE INDEX (ojs_outbox_status) WHERE status = 'pending' AND next_try_at <= ? ORDER BY id LIMIT ? FOR UPDATE SKIP LOCKED`
 
 const renew = `INSERT INTO ojs_outbox_relays (owner, mode, until, seen_at)
-VALUES (?, ?, ` + now + ` + ?, ` + now + `)
+VALUES (?, ?, {now} + ?, {now})
 ON DUPLICATE KEY UPDATE mode = VALUES(mode), until = VALUES(until), seen_at = VALUES(seen_at)`
 
 // free is fenced: the owner may have come back.
 const free = `UPDATE ojs_outbox FORCE INDEX (ojs_outbox_owner) SET status = 'pending', owner = NULL, answered_by = NULL, sent_at = NULL
 WHERE owner = ? AND status IN ('taken', 'relayed')
-AND EXISTS (SELECT 1 FROM ojs_outbox_relays AS r WHERE r.owner = ojs_outbox.owner AND r.until > 0 AND r.until <= ` + now + `)
+AND EXISTS (SELECT 1 FROM ojs_outbox_relays AS r WHERE r.owner = ojs_outbox.owner AND r.until > 0 AND r.until <= {now})
 ORDER BY id LIMIT 500`

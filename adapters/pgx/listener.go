@@ -1,6 +1,7 @@
 package pgx
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -51,12 +52,8 @@ const (
 // NewListener makes a listener for the outbox in a table, which pokes for each
 // commit that it hears of. It connects to nothing yet.
 func NewListener(config *pgx.ConnConfig, table string, poke func(), o ListenerOptions) *Listener {
-	if o.Poll <= 0 {
-		o.Poll = time.Second
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Poll = cmp.Or(max(o.Poll, 0), time.Second)
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Scrub == nil {
 		o.Scrub = func(err error) error { return err }
 	}

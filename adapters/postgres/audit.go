@@ -5,25 +5,8 @@ import "strings"
 // The audit reads the catalogs only: it locks nothing, and needs no right but to
 // be connected. Tables are looked for along the search_path, as everywhere.
 
-// audit are the questions of outboxsql.Statements.Audit. What is wrong with the server
-// comes before what is wrong with a table, and a right before what it hides.
-func audit(table string) []string {
-	all := []string{version, replica, readOnly, encoding, tables, rights, rowSecurity, columns, defaults, indexes, identity}
-	for i, q := range all {
-		all[i] = strings.ReplaceAll(q, DefaultTable, table)
-	}
-	return all
-}
-
-// tickAudit are the questions of outboxsql.Statements.TickAudit: the same of one more table.
-func tickAudit(table string) []string {
-	of := func(question, list, other string) string { return strings.Replace(question, list, other, 1) }
-	all := []string{of(tables, ours, tickTable), of(rights, rightsOf, tickRights), of(rowSecurity, ours, tickTable), of(columns, wanted, tickWanted), tickIndexes, sequence}
-	for i, q := range all {
-		all[i] = strings.ReplaceAll(q, DefaultTable, table)
-	}
-	return all
-}
+// The questions of outboxsql.Statements.Audit. What is wrong with the server comes
+// before what is wrong with a table, and a right before what it hides.
 
 const version = `SELECT 'PostgreSQL ' || current_setting('server_version') || ' is too old: the outbox needs 13 or later'
 WHERE current_setting('server_version_num')::int < 130000`
@@ -131,6 +114,12 @@ const identity = `SELECT 'the outbox ojs_outbox has no identity, from which job 
 WHERE (SELECT count(*) FROM ojs_outbox_identity WHERE one = 1 AND value <> '') <> 1`
 
 // What outbox.Ticks needs. It writes rows of the outbox as the app does.
+
+// tickAudit are the questions of outboxsql.Statements.TickAudit: the same of one more table.
+func tickAudit() []string {
+	of := func(question, list, other string) string { return strings.Replace(question, list, other, 1) }
+	return []string{of(tables, ours, tickTable), of(rights, rightsOf, tickRights), of(rowSecurity, ours, tickTable), of(columns, wanted, tickWanted), tickIndexes, sequence}
+}
 
 const tickTable = `(VALUES (4, 'ojs_outbox_ticks')) AS w(n, name)`
 

@@ -1,10 +1,6 @@
 package postgres
 
-import (
-	"strings"
-
-	"github.com/outrider-jobs/outrider/job"
-)
+import "strings"
 
 // What an app may add to the outbox, as SQL for its migrations. Every statement
 // ends in a semicolon and a line feed, and none has one inside.
@@ -40,7 +36,7 @@ func Notifies(table string) (string, error) { return extra(table, notifies) }
 func extra(table, sql string) (string, error) {
 	d, err := Dialect(table)
 	if err != nil {
-		return "", job.Errorf(job.KindOf(err), "%w", err)
+		return "", err
 	}
 	return strings.ReplaceAll(sql, DefaultTable, d.Table()), nil
 }

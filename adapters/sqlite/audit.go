@@ -1,25 +1,9 @@
 package sqlite
 
-import (
-	"errors"
-	"strings"
-)
+import "errors"
 
-// audit are the questions of outboxsql.Statements.Audit. Types are not asked for: a
-// column of SQLite holds whatever is written to it, and the relay reads it so.
-func audit(table string) []string {
-	return of(table, tables, columns, autoincrement, indexes, identity)
-}
-
-// tickAudit are the questions of outboxsql.Statements.TickAudit.
-func tickAudit(table string) []string { return of(table, tickTable, tickColumns, tickIndexes) }
-
-func of(table string, questions ...string) []string {
-	for i, q := range questions {
-		questions[i] = strings.ReplaceAll(q, DefaultTable, table)
-	}
-	return questions
-}
+// The questions of outboxsql.Statements.Audit. Types are not asked for: a column of
+// SQLite holds whatever is written to it, and the relay reads it so.
 
 const tables = `WITH w(n, name) AS (VALUES (1, 'ojs_outbox'), (2, 'ojs_outbox_relays'), (3, 'ojs_outbox_identity'))
 SELECT 'the table ' || name || ' is missing; make it with: outrider outbox init DSN' FROM w

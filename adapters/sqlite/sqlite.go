@@ -15,6 +15,7 @@
 package sqlite
 
 import (
+	"cmp"
 	_ "embed"
 	"net/url"
 	"regexp"
@@ -37,63 +38,52 @@ var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
 // outboxes in one database need two names. A name other than a letter or an
 // underscore, and up to 62 letters, digits and underscores, is Invalid.
 func Dialect(table string) (outbox.Dialect, error) {
-	if table == "" {
-		table = DefaultTable
-	}
+	table = cmp.Or(table, DefaultTable)
 	if !identifier.MatchString(table) || strings.HasPrefix(strings.ToLower(table), "sqlite_") {
 		return outbox.Dialect{}, job.Errorf(job.Invalid, "an outbox table is named with 1 to 63 letters, digits and underscores, not a digit first nor sqlite_, got %.80q", table)
 	}
-	return outbox.NewDialect(statements(table)), nil
+	return outbox.NewDialect(statements().For(table, words)), nil
 }
 
-func statements(table string) outboxsql.Statements {
-	named := func(sql string) string { return strings.ReplaceAll(sql, DefaultTable, table) }
-	return outboxsql.Statements{
-		Name:     "sqlite",
-		Table:    table,
-		Create:   named(create),
-		Columns:  named(`SELECT name FROM pragma_table_info('ojs_outbox')`),
-		Identity: named(`SELECT value FROM ojs_outbox_identity`),
-		Path:     `SELECT file FROM pragma_database_list WHERE name = 'main'`,
-		Audit:    audit(table),
-		Refused:  refused,
-		Insert:   named(`INSERT INTO ojs_outbox (job_id, job_type, job_args, job_options) VALUES (?, ?, ?, ?)`),
-		Pending:  named(pending),
-		Done:     named(`DELETE FROM ojs_outbox WHERE status = 'pending' AND id IN ({ids}) AND ` + mine("?1")),
-		Sent:     named(`UPDATE ojs_outbox SET status = 'sent', sent_at = ?1, attempts = ` + tries + ` + ?2, error = NULL WHERE status = 'pending' AND id IN ({ids}) AND ` + mine("?3")),
-		Relayed:  named(`UPDATE ojs_outbox SET status = 'relayed', sent_at = ?1, attempts = ` + tries + ` + ?2, owner = ?3, error = NULL, answered_by = {by} WHERE status = 'pending' AND id IN ({ids}) AND ` + mine("?3")),
-		Ended:    named(`DELETE FROM ojs_outbox WHERE status = 'relayed' AND owner = ? AND id IN ({ids})`),
-		Passed:   named(`UPDATE ojs_outbox SET answered_by = {by} WHERE status = 'relayed' AND owner = ? AND id IN ({ids})`),
-		Again:    named(`UPDATE ojs_outbox SET status = 'pending', owner = NULL, answered_by = NULL, sent_at = NULL WHERE status = 'relayed' AND owner = ? AND id IN ({ids})`),
-		Parked:   named(`UPDATE ojs_outbox SET status = 'parked', error = ?1, attempts = ` + tries + ` + ?2 WHERE status = 'pending' AND id IN ({ids}) AND ` + mine("?3")),
-		Later:    named(`UPDATE ojs_outbox SET next_try_at = ?1, error = ?2, attempts = ` + tries + ` + ?3 WHERE status = 'pending' AND id IN ({ids}) AND ` + mine("?4")),
-		Kept:     named(`SELECT id, status, CAST(ifnull(sent_at, 0) AS INTEGER) FROM ojs_outbox WHERE id > ? ORDER BY id LIMIT ?`),
-		Delete:   named(`DELETE FROM ojs_outbox WHERE status = 'sent' AND id IN ({ids})`),
-		Renew:    named(renew),
-		Leave:    named(`UPDATE ojs_outbox_relays SET until = 1 WHERE owner = ? AND until > 0`),
-		Count:    named(`UPDATE ojs_outbox_relays SET sent = sent + ?, epoch = ?, upto = ? WHERE owner = ?`),
-		Leases:   named(`SELECT owner, CAST(until AS INTEGER) FROM ojs_outbox_relays WHERE owner <> ? AND until > 0`),
-		Holder:   named(holder),
-		Adopt:    named(`INSERT INTO ojs_outbox_relays (owner, mode, until, seen_at) VALUES (?1, 'on_relay', min(1, ?2), 0) ON CONFLICT (owner) DO UPDATE SET until = excluded.until WHERE ojs_outbox_relays.until = 0`),
-		Free:     named(`UPDATE ojs_outbox SET status = 'pending', owner = NULL, answered_by = NULL, sent_at = NULL WHERE id IN (SELECT id FROM ojs_outbox WHERE owner = ?1 AND status = 'relayed' ORDER BY id LIMIT 500) AND ` + dead),
-		Bury:     named(`UPDATE ojs_outbox_relays SET until = 0 WHERE owner = ? AND until <= ` + now),
-		Held:     named(`SELECT id, CAST(job_id AS TEXT), ` + written + `, CAST(answered_by AS TEXT) FROM ojs_outbox WHERE owner = ? AND status = 'relayed' AND id > ? ORDER BY id LIMIT ?`),
-		Reached:  named(`SELECT coalesce(epoch, ''), coalesce(upto, 0) FROM ojs_outbox_relays WHERE owner = ?`),
-		Peers:    named(`SELECT owner, mode, sent, seen_at FROM ojs_outbox_relays WHERE seen_at >= ?`),
-		Stats:    named(stats),
-		List:     named(`SELECT id, ifnull(substr(job_type, 1, 255), ''), ` + tries + `, ` + written + `, error FROM ojs_outbox WHERE status = 'parked' AND id > ? ORDER BY id LIMIT ?`),
-		Replay:   named(`UPDATE ojs_outbox SET status = 'pending', error = NULL, next_try_at = 0 WHERE status = 'parked' AND id IN ({ids})`),
-		Discard:  named(`DELETE FROM ojs_outbox WHERE status = 'parked' AND id IN ({ids})`),
+// words are the parts of statements that only SQLite writes like this.
+var words = outboxsql.Words{
+	Update:  `UPDATE ojs_outbox`,
+	Delete:  `DELETE FROM ojs_outbox`,
+	Now:     `CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER)`,
+	Tries:   `min(max(CAST(ifnull(attempts, 0) AS INTEGER), 0), 1000000000)`,
+	Written: `CASE WHEN typeof(created_at) = 'integer' AND created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END`,
+}
 
-		TickBegin: named(`BEGIN IMMEDIATE`),
+func statements() outboxsql.Statements {
+	return outboxsql.Statements{
+		Name:    "sqlite",
+		Create:  create,
+		Columns: `SELECT name FROM pragma_table_info('ojs_outbox')`,
+		Path:    `SELECT file FROM pragma_database_list WHERE name = 'main'`,
+		Audit:   []string{tables, columns, autoincrement, indexes, identity},
+		Refused: refused,
+		Pending: pending,
+		Done:    `DELETE FROM ojs_outbox WHERE status = 'pending' AND id IN ({ids}) AND ` + mine("?1"),
+		Sent:    `UPDATE ojs_outbox SET status = 'sent', sent_at = ?1, attempts = {tries} + ?2, error = NULL WHERE status = 'pending' AND id IN ({ids}) AND ` + mine("?3"),
+		Relayed: `UPDATE ojs_outbox SET status = 'relayed', sent_at = ?1, attempts = {tries} + ?2, owner = ?3, error = NULL, answered_by = {by} WHERE status = 'pending' AND id IN ({ids}) AND ` + mine("?3"),
+		Parked:  `UPDATE ojs_outbox SET status = 'parked', error = ?1, attempts = {tries} + ?2 WHERE status = 'pending' AND id IN ({ids}) AND ` + mine("?3"),
+		Later:   `UPDATE ojs_outbox SET next_try_at = ?1, error = ?2, attempts = {tries} + ?3 WHERE status = 'pending' AND id IN ({ids}) AND ` + mine("?4"),
+		Kept:    `SELECT id, status, CAST(ifnull(sent_at, 0) AS INTEGER) FROM ojs_outbox WHERE id > ? ORDER BY id LIMIT ?`,
+		Renew:   renew,
+		Leases:  `SELECT owner, CAST(until AS INTEGER) FROM ojs_outbox_relays WHERE owner <> ? AND until > 0`,
+		Holder:  holder,
+		Adopt:   `INSERT INTO ojs_outbox_relays (owner, mode, until, seen_at) VALUES (?1, 'on_relay', min(1, ?2), 0) ON CONFLICT (owner) DO UPDATE SET until = excluded.until WHERE ojs_outbox_relays.until = 0`,
+		Free:    `UPDATE ojs_outbox SET status = 'pending', owner = NULL, answered_by = NULL, sent_at = NULL WHERE id IN (SELECT id FROM ojs_outbox WHERE owner = ?1 AND status = 'relayed' ORDER BY id LIMIT 500) AND ` + dead,
+		Held:    `SELECT id, CAST(job_id AS TEXT), {written}, CAST(answered_by AS TEXT) FROM ojs_outbox WHERE owner = ? AND status = 'relayed' AND id > ? ORDER BY id LIMIT ?`,
+		Stats:   stats,
+		List:    `SELECT id, ifnull(substr(job_type, 1, 255), ''), {tries}, {written}, error FROM ojs_outbox WHERE status = 'parked' AND id > ? ORDER BY id LIMIT ?`,
+
+		TickBegin: `BEGIN IMMEDIATE`,
 		TickEnd:   `COMMIT`,
-		TickAdd:   named(`INSERT INTO ojs_outbox_ticks (name, at) SELECT ?1, ?2 WHERE ?2 >= ` + now + ` - 90000000 ON CONFLICT (name, at) DO NOTHING`),
-		TickOf:    named(`SELECT job_id FROM ojs_outbox_ticks WHERE name = ? AND at = ?`),
-		TickLast:  named(`SELECT t.last_id, t.last_row, o.status FROM ojs_outbox_ticks AS t LEFT JOIN ojs_outbox AS o ON o.id = t.last_row AND o.job_id = t.last_id WHERE t.name = ? AND t.at <> ? ORDER BY t.at DESC LIMIT 1`),
-		TickSet:   named(`UPDATE ojs_outbox_ticks SET job_id = ?, last_id = ?, last_row = ? WHERE name = ? AND at = ?`),
-		TickTrim:  named(tickTrim),
+		TickAdd:   `INSERT INTO ojs_outbox_ticks (name, at) SELECT ?1, ?2 WHERE ?2 >= {now} - 90000000 ON CONFLICT (name, at) DO NOTHING`,
+		TickTrim:  tickTrim,
 		TickAgain: []string{"SQLITE_BUSY"},
-		TickAudit: tickAudit(table),
+		TickAudit: []string{tickTable, tickColumns, tickIndexes},
 
 		Changed: `PRAGMA data_version`,
 		Caution: outboxsql.Caution{
@@ -104,26 +94,15 @@ func statements(table string) outboxsql.Statements {
 	}
 }
 
-// tries are those of a row so far: a number that no column refuses one more of,
-// whatever somebody has written there.
-const tries = `min(max(CAST(ifnull(attempts, 0) AS INTEGER), 0), 1000000000)`
-
-// written is the created_at of a row, and 0 for one that is no time, as in the id
-// of its job.
-const written = `CASE WHEN typeof(created_at) = 'integer' AND created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END`
-
 // stats counts rows by their status. One that is taken and nobody's is told by itself:
 // no relay has it, and none will take it.
 const stats = `SELECT w.status, count(*), coalesce(min(NULLIF(w.at, 0)), 0) FROM (
-  SELECT CASE WHEN status IN ('taken', 'relayed') AND owner IS NULL THEN status || ' by nobody' ELSE status END AS status, ` + written + ` AS at FROM ojs_outbox) AS w
+  SELECT CASE WHEN status IN ('taken', 'relayed') AND owner IS NULL THEN status || ' by nobody' ELSE status END AS status, {written} AS at FROM ojs_outbox) AS w
 GROUP BY w.status`
 
 // holder reads one row by the index of owners, however many there are.
 const holder = `SELECT t.owner, CASE WHEN EXISTS (SELECT 1 FROM ojs_outbox_relays AS r WHERE r.owner = t.owner AND r.until > 0) THEN 1 ELSE 0 END
 FROM (SELECT owner FROM ojs_outbox WHERE owner > ? AND status = 'relayed' ORDER BY owner, id LIMIT 1) AS t`
-
-// now is the clock of the database, in milliseconds since 1970.
-const now = `CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER)`
 
 // mine fences a statement: it changes nothing once another relay has taken over.
 func mine(owner string) string {
@@ -131,17 +110,17 @@ func mine(owner string) string {
 }
 
 // dead fences what is done with the rows of an owner: it may have come back.
-const dead = `EXISTS (SELECT 1 FROM ojs_outbox_relays WHERE owner = ?1 AND until > 0 AND until <= ` + now + `)`
+const dead = `EXISTS (SELECT 1 FROM ojs_outbox_relays WHERE owner = ?1 AND until > 0 AND until <= {now})`
 
 // renew changes a row unless another relay lives, or may: one works at a time, as
 // the database has one writer anyway.
 const renew = `INSERT INTO ojs_outbox_relays (owner, mode, until, seen_at)
-SELECT ?1, ?2, ` + now + ` + ?3, ` + now + `
-WHERE NOT EXISTS (SELECT 1 FROM ojs_outbox_relays WHERE owner <> ?1 AND until > min(?4, ` + now + `))
+SELECT ?1, ?2, {now} + ?3, {now}
+WHERE NOT EXISTS (SELECT 1 FROM ojs_outbox_relays WHERE owner <> ?1 AND until > min(?4, {now}))
 ON CONFLICT (owner) DO UPDATE SET mode = excluded.mode, until = excluded.until, seen_at = excluded.seen_at`
 
 const tickTrim = `DELETE FROM ojs_outbox_ticks WHERE rowid IN (
-  SELECT a.rowid FROM ojs_outbox_ticks AS a WHERE a.at < ` + now + ` - 93600000
+  SELECT a.rowid FROM ojs_outbox_ticks AS a WHERE a.at < {now} - 93600000
   AND EXISTS (SELECT 1 FROM ojs_outbox_ticks AS b WHERE b.name = a.name AND b.at > a.at)
   ORDER BY a.at LIMIT ?)`
 
@@ -150,7 +129,7 @@ const tickTrim = `DELETE FROM ojs_outbox_ticks WHERE rowid IN (
 // reads as integers what an app may have written as something else.
 const pending = `SELECT id, substr(CAST(job_id AS BLOB), 1, 64), substr(CAST(job_type AS BLOB), 1, 1024),
   substr(CAST(job_args AS BLOB), 1, 1048577), substr(CAST(job_options AS BLOB), 1, 1048577),
-  ` + written + `, ` + tries + `,
+  {written}, {tries},
   CASE WHEN sent_at IS NULL THEN 0 ELSE 1 END
 FROM ojs_outbox WHERE status = 'pending' AND CAST(ifnull(next_try_at, 0) AS INTEGER) <= ?{skip} ORDER BY id LIMIT ?`
 

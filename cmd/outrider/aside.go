@@ -13,20 +13,20 @@ import (
 	"github.com/outrider-jobs/outrider/internal/logsink"
 )
 
-// lastWords is how long the end of a server waits for those who read what it has written.
-const lastWords = time.Second
+// flushLimit is how long the end of a server waits until its output is read.
+const flushLimit = time.Second
 
-// printed is how many bytes are kept of what a server prints and nobody reads.
+// printed is how many bytes are kept of what a server prints until somebody reads it.
 const printed = 64 << 10
 
-// aside is for a server: from now on whatever it writes waits for nobody who
-// reads it, and no output that is closed ends it. What it returns is its log.
+// aside detaches the output of a server: from now on no write waits for a reader, and
+// a closed output does not end the process. What it returns is the log.
 func (a *app) aside(cfg config) *slog.Logger {
 	// A write to a closed pipe is an error then, and not the end. Children, if
 	// there are any, are ended by it as before.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	errs := logsink.New(a.stderr, logsink.Options{Note: cfg.missing})
-	log := slog.New(byGravity{cfg.logger(errs).Handler(), cfg.logger(errs.Important()).Handler()})
+	log := slog.New(byLevel{cfg.logger(errs).Handler(), cfg.logger(errs.Important()).Handler()})
 	out := a.stdout
 	if o, ok := out.(*output); ok {
 		out = o.w // a server that cannot print works: its exit code says nothing of it
@@ -36,9 +36,9 @@ func (a *app) aside(cfg config) *slog.Logger {
 	}})
 	a.stdout, a.stderr = outs, errs.Important()
 	a.settle = func() {
-		over := time.Now().Add(lastWords)
-		outs.Close(lastWords) // first, as it may have something to tell
-		errs.Close(max(time.Until(over), lastWords/10))
+		over := time.Now().Add(flushLimit)
+		outs.Close(flushLimit) // first, as it may have something to tell
+		errs.Close(max(time.Until(over), flushLimit/10))
 	}
 	return log
 }
@@ -56,32 +56,32 @@ func (c config) missing(n int, err error) []byte {
 	return b.Bytes()
 }
 
-// byGravity hands warnings and errors to a handler of their own, whose lines
-// find room where those of others are dropped.
-type byGravity struct{ rest, grave slog.Handler }
+// byLevel hands warnings and errors to a handler of their own, whose lines still
+// find room when others are dropped.
+type byLevel struct{ rest, important slog.Handler }
 
 // Enabled reports whether the level is logged.
-func (g byGravity) Enabled(ctx context.Context, l slog.Level) bool { return g.rest.Enabled(ctx, l) }
+func (g byLevel) Enabled(ctx context.Context, l slog.Level) bool { return g.rest.Enabled(ctx, l) }
 
 // Handle logs a record.
-func (g byGravity) Handle(ctx context.Context, r slog.Record) error {
+func (g byLevel) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level >= slog.LevelWarn {
-		return g.grave.Handle(ctx, r)
+		return g.important.Handle(ctx, r)
 	}
 	return g.rest.Handle(ctx, r)
 }
 
 // WithAttrs is the handler that adds attributes to each record.
-func (g byGravity) WithAttrs(as []slog.Attr) slog.Handler {
-	return byGravity{g.rest.WithAttrs(as), g.grave.WithAttrs(as)}
+func (g byLevel) WithAttrs(as []slog.Attr) slog.Handler {
+	return byLevel{g.rest.WithAttrs(as), g.important.WithAttrs(as)}
 }
 
 // WithGroup is the handler that puts later attributes into a group.
-func (g byGravity) WithGroup(name string) slog.Handler {
-	return byGravity{g.rest.WithGroup(name), g.grave.WithGroup(name)}
+func (g byLevel) WithGroup(name string) slog.Handler {
+	return byLevel{g.rest.WithGroup(name), g.important.WithGroup(name)}
 }
 
-// say writes a line to a file that may stand still, and waits for it only so long.
+// say writes a line to a file that may take nothing, and does not wait long for it.
 func say(w io.Writer, line string) {
 	said := make(chan struct{})
 	go func() {
@@ -90,6 +90,6 @@ func say(w io.Writer, line string) {
 	}()
 	select {
 	case <-said:
-	case <-time.After(lastWords / 10):
+	case <-time.After(flushLimit / 10):
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,32 +10,47 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outrider-jobs/outrider/client"
-	"github.com/outrider-jobs/outrider/internal/wording"
+	"github.com/outrider-jobs/outrider/internal/readfile"
 	"github.com/outrider-jobs/outrider/job"
 )
 
 // question is what a command asks of a running server, and how it shows the answer.
 type question struct {
-	client *client.Client
-	json   bool
-	out    io.Writer
+	command string // as it was called, for messages
+	client  *client.Client
+	json    bool
+	out     io.Writer
 }
 
-// asking gives cmd the flags of a command that asks a running server. What it
-// returns reads them.
-func (a *app) asking(cmd *cobra.Command) func() (*question, error) {
+// asks makes cmd one that asks a running server.
+func (a *app) asks(cmd *cobra.Command, do func(ctx context.Context, q *question, args []string) error) *cobra.Command {
 	bind(cmd, "url")
-	output := cmd.Flags().StringP("output", "o", "table", "table or json")
-	return func() (*question, error) {
-		if *output != "table" && *output != "json" {
-			return nil, usage("-o must be table or json, got %q", *output)
-		}
+	asJSON := bindOutput(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		q := &question{command: cmd.CommandPath(), out: a.stdout}
 		cfg, err := a.configure(cmd)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			q.json, err = asJSON()
 		}
-		c, err := client.New(cfg.url, client.Options{})
-		return &question{client: c, json: *output == "json", out: a.stdout}, err
+		if err == nil {
+			q.client, err = client.New(cfg.url, client.Options{})
+		}
+		if err != nil {
+			return err
+		}
+		return do(cmd.Context(), q, args)
+	}
+	return cmd
+}
+
+// bindOutput gives cmd the flag -o. What it returns reads it.
+func bindOutput(cmd *cobra.Command) func() (asJSON bool, err error) {
+	output := cmd.Flags().StringP("output", "o", "table", "table or json")
+	return func() (bool, error) {
+		if *output != "table" && *output != "json" {
+			return false, usage("-o must be table or json, got %q", *output)
+		}
+		return *output == "json", nil
 	}
 }
 
@@ -60,6 +74,11 @@ func (q *question) show(ctx context.Context, method, path string, body []byte, i
 	return print(q.out)
 }
 
+// raw asks, and prints the answer as it came.
+func (q *question) raw(ctx context.Context, method, path string) error {
+	return q.show(ctx, method, path, nil, nil, nil)
+}
+
 // asked is the error of a command that asked a server, with its exit code. An
 // error without a cause is the word of a server, one with a cause never got an
 // answer.
@@ -79,17 +98,13 @@ func asked(err error) error {
 	return err
 }
 
-// checkText says what is wrong with the JSON of a file, and where: the line, and
-// under it a mark.
-func checkText(name string, raw []byte) error {
-	if len(bytes.TrimSpace(raw)) == 0 {
-		return fmt.Errorf("%s is empty; it must hold a job in JSON", name)
+// readNamed reads a file that a person has named, or with - standard input, and
+// returns also what messages call it.
+func readNamed(name string, stdin io.Reader, how readfile.How) (shown string, raw []byte, err error) {
+	if name != "-" {
+		raw, err = readfile.File(name, how)
+		return name, raw, err
 	}
-	if err := wording.BadJSON(name, raw); err != nil {
-		return err
-	}
-	if err := job.CheckJSON(raw); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return nil
+	raw, err = io.ReadAll(io.LimitReader(stdin, how.Limit))
+	return "standard input", raw, err
 }

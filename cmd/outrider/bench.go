@@ -19,10 +19,7 @@ import (
 )
 
 // benchConfig is what bench is told.
-type benchConfig struct {
-	bench.Settings
-	output string
-}
+type benchConfig struct{ bench.Settings }
 
 // limits of bench's flags
 const (
@@ -48,20 +45,26 @@ func (a *app) benchCommand() *cobra.Command {
 	f.StringSliceVar(&cfg.Workloads, "workload", nil, "workloads to run, separated by commas (default all)")
 	f.IntVar(&cfg.Payload, "payload", 300, "approximate size of one job's JSON in bytes")
 	f.BoolVar(&cfg.Baseline, "baseline", false, "also measure PUSH against a server that decodes and encodes the same and stores nothing")
-	f.StringVarP(&cfg.output, "output", "o", "table", "table or json")
+	output := bindOutput(cmd)
 	f.StringVar(&cfg.Outbox, "outbox", "", "database for the workload outbox, instead of a SQLite file; tables ojs_bench… are created and dropped")
 	f.StringVar(&cfg.Dir, "dir", os.TempDir(), "where the private server keeps its files; its disk is part of what is measured")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := cfg.check(); err != nil {
+		asJSON, err := output()
+		if err == nil {
+			err = cfg.check()
+		}
+		if err != nil {
 			return err
 		}
-		return a.bench(cmd.Context(), cfg)
+		return a.bench(cmd.Context(), cfg, asJSON)
 	}
 	return cmd
 }
 
 // check holds the rules of bench's flags and fills in what they leave open.
 func (c *benchConfig) check() error {
+	_, badOutbox := appdb.ParseDSN(c.Outbox)
+	_, badURL := bench.ParseTarget(c.URL)
 	switch {
 	case c.Concurrency < 1 || c.Concurrency > maxConcurrency:
 		return usage("--concurrency must be from 1 to %d", maxConcurrency)
@@ -71,12 +74,10 @@ func (c *benchConfig) check() error {
 		return usage("--jobs must not be negative")
 	case c.Payload < 0 || c.Payload > maxBenchPayload:
 		return usage("--payload must be from 0 to %d", maxBenchPayload)
-	case c.output != "table" && c.output != "json":
-		return usage("-o must be table or json, got %q", c.output)
-	case c.Outbox != "" && c.badOutbox() != nil:
-		return usage("--outbox %w", c.badOutbox())
-	case c.URL != "" && c.badURL() != nil:
-		return usage("--url %w", c.badURL())
+	case c.Outbox != "" && badOutbox != nil:
+		return usage("--outbox %w", badOutbox)
+	case c.URL != "" && badURL != nil:
+		return usage("--url %w", badURL)
 	case c.URL != "" && c.Baseline:
 		return usage("--baseline compares with the private server; leave out --url")
 	}
@@ -84,16 +85,6 @@ func (c *benchConfig) check() error {
 		c.Duration = bench.MaxTime
 	}
 	return c.checkWorkloads()
-}
-
-func (c *benchConfig) badURL() error {
-	_, err := bench.ParseTarget(c.URL)
-	return err
-}
-
-func (c *benchConfig) badOutbox() error {
-	_, err := appdb.ParseDSN(c.Outbox)
-	return err
 }
 
 func (c *benchConfig) checkWorkloads() error {
@@ -121,21 +112,25 @@ func (c *benchConfig) checkWorkloads() error {
 }
 
 // bench runs the workloads and prints the report.
-func (a *app) bench(ctx context.Context, cfg benchConfig) error {
+func (a *app) bench(ctx context.Context, cfg benchConfig, asJSON bool) error {
 	rep, err := bench.Run(ctx, cfg.Settings, func(workload string) {
-		if cfg.output == "table" {
+		if !asJSON {
 			fmt.Fprintf(a.stderr, "%s …\n", workload)
 		}
 	}, a.stderr)
-	var away *bench.UnreachableError
-	if errors.As(err, &away) {
+	if errors.Is(err, bench.ErrUnreachable) {
 		return &failure{exitUnreachable, err}
 	}
 	if err != nil {
 		return err
 	}
 	rep.Version = version()
-	return printReport(a.stdout, rep, cfg.output)
+	if asJSON {
+		e := json.NewEncoder(a.stdout)
+		e.SetIndent("", "  ")
+		return e.Encode(rep)
+	}
+	return printReport(a.stdout, rep)
 }
 
 // baselineCommand serves what bench --baseline compares with. It is for bench only, so it is hidden.
@@ -158,17 +153,8 @@ func workloadHelp() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// printReport writes what bench has found out.
-func printReport(w io.Writer, r *bench.Report, format string) error {
-	if format == "json" {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
-	}
-	return printReportTable(w, r)
-}
-
-func printReportTable(w io.Writer, r *bench.Report) error {
+// printReport writes what bench has found out, for a person.
+func printReport(w io.Writer, r *bench.Report) error {
 	server := "private server"
 	if r.Settings.URL != "" {
 		server = r.Settings.URL

@@ -36,7 +36,7 @@ func TestBench(t *testing.T) {
 		t.Errorf("comparison: got %+v", rep.Compared)
 	}
 	var table strings.Builder
-	if err := printReport(&table, &rep, "table"); err != nil || !strings.Contains(table.String(), "inprocess-cycle") {
+	if err := printReport(&table, &rep); err != nil || !strings.Contains(table.String(), "inprocess-cycle") {
 		t.Errorf("table: %v\n%s", err, &table)
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outrider-jobs/outrider/adapters/sqlite"
-	"github.com/outrider-jobs/outrider/client"
 	"github.com/outrider-jobs/outrider/internal/appdb"
 	"github.com/outrider-jobs/outrider/internal/netguard"
+	"github.com/outrider-jobs/outrider/internal/wording"
 	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/outbox"
 	"github.com/outrider-jobs/outrider/sidecar"
@@ -23,15 +23,17 @@ import (
 
 // config is what serve, the outbox commands and those that ask a server are told.
 type config struct {
-	listen    netguard.Address
-	db        string
-	outboxes  []appdb.DSN
-	table     string
-	relay     relaying
-	hosts     []string
-	logLevel  slog.Level
-	logFormat string
-	grace     time.Duration
+	listen     netguard.Address
+	db         string
+	outboxes   []appdb.DSN
+	table      string
+	relay      outbox.RelayOptions // what is zero is left to the relay
+	notified   bool                // by PostgreSQL, of commits
+	pokeSocket string              // a path, or empty
+	hosts      []string
+	logLevel   slog.Level
+	logFormat  string
+	grace      time.Duration
 
 	backtraces sidecar.Backtraces
 	rules      job.Rules
@@ -52,17 +54,6 @@ type config struct {
 
 	url string // of a running server, for the commands that ask one
 	to  string // the job server of a relay that runs alone
-}
-
-// relaying is how outboxes are relayed. What is zero is left to the relay.
-type relaying struct {
-	release    outbox.Release
-	lease      time.Duration
-	keep       time.Duration
-	busy, idle time.Duration
-	batch      int
-	listen     bool
-	pokeSocket string // a path, or empty
 }
 
 // relaySettings are the flags of a command that relays.
@@ -100,25 +91,25 @@ var settings = []setting{
 		func(c *config, v string) error { c.table = v; return nil }},
 	{"outbox-release", "OUTRIDER_OUTBOX_RELEASE", "on_relay", false, false,
 		"when an outbox row is deleted: on_relay, when its job is on this server's disk, or on_complete, when the job has ended, for a disk that may be lost",
-		setRelease},
+		setWord(func(c *config, v string) { c.relay.Release = outbox.Release(v) }, string(outbox.OnRelay), string(outbox.OnComplete))},
 	{"outbox-lease", "OUTRIDER_OUTBOX_LEASE", "60s", false, false,
 		"how long a silent job server is presumed alive before others relay its rows",
-		setDuration(time.Second, func(c *config) *time.Duration { return &c.relay.lease })},
+		setDuration(time.Second, func(c *config) *time.Duration { return &c.relay.Lease })},
 	{"outbox-keep", "OUTRIDER_OUTBOX_KEEP", "0s", false, false,
 		"how long rows are kept after they were sent, with on_relay; 0s deletes them at once",
-		setDuration(0, func(c *config) *time.Duration { return &c.relay.keep })},
+		setDuration(0, func(c *config) *time.Duration { return &c.relay.Keep })},
 	{"outbox-poll-busy", "OUTRIDER_OUTBOX_POLL_BUSY", "", false, false,
 		"shortest polling interval of the outbox; empty: 2ms for SQLite, otherwise 20ms",
-		setDuration(time.Millisecond, func(c *config) *time.Duration { return &c.relay.busy })},
+		setDuration(time.Millisecond, func(c *config) *time.Duration { return &c.relay.Busy })},
 	{"outbox-poll-idle", "OUTRIDER_OUTBOX_POLL_IDLE", "", false, false,
 		"longest polling interval of the outbox; empty: 40ms for SQLite, otherwise 1s",
-		setDuration(time.Millisecond, func(c *config) *time.Duration { return &c.relay.idle })},
+		setDuration(time.Millisecond, func(c *config) *time.Duration { return &c.relay.Idle })},
 	{"outbox-batch", "OUTRIDER_OUTBOX_BATCH", "", false, false,
 		"maximum number of rows relayed together; empty: 200 for SQLite, otherwise 500",
-		setBatch},
+		setNumber(1, job.MaxBatch, func(c *config) *int { return &c.relay.Batch })},
 	{"outbox-wake", "OUTRIDER_OUTBOX_WAKE", "poll", false, false,
 		"poll, or listen to be notified of commits by PostgreSQL as well (outrider outbox init --wake listen)",
-		setWake},
+		setWord(func(c *config, v string) { c.notified = v == "listen" }, "poll", "listen")},
 	{"outbox-poke-socket", "OUTRIDER_OUTBOX_POKE_SOCKET", "", false, false,
 		"Unix stream socket; one byte on it tells the relays that there are rows",
 		setPokeSocket},
@@ -130,7 +121,7 @@ var settings = []setting{
 		setLogLevel},
 	{"log-format", "OUTRIDER_LOG_FORMAT", "text", false, false,
 		"text or json",
-		setLogFormat},
+		setWord(func(c *config, v string) { c.logFormat = v }, "text", "json")},
 	{"shutdown-grace", "OUTRIDER_SHUTDOWN_GRACE", "30s", false, false,
 		"how long a stop waits for running jobs",
 		setGrace},
@@ -142,7 +133,7 @@ var settings = []setting{
 		setSilence},
 	{"backtraces", "OUTRIDER_BACKTRACES", "keep", false, false,
 		"keep the backtraces that workers report, or omit them: neither store nor show them",
-		setBacktraces},
+		setWord(func(c *config, v string) { c.backtraces = sidecar.Backtraces(v) }, string(sidecar.KeepBacktraces), string(sidecar.OmitBacktraces))},
 	{"on-exhaustion", "OUTRIDER_ON_EXHAUSTION", "", true, false,
 		"what happens to a job that has failed for good, if its retry policy does not say: discard (the default) or dead_letter; QUEUE=dead_letter sets it for one queue; may be repeated",
 		setExhaustion},
@@ -154,31 +145,25 @@ var settings = []setting{
 		func(c *config, v string) error { c.cronFile = v; return nil }},
 	{"cron-coordination", "OUTRIDER_CRON_COORDINATION", withNone, false, false,
 		"none, or outbox if several servers share one --outbox and its schedules: together they make one job of each tick",
-		setCoordination},
+		setWord(func(c *config, v string) { c.cronWith = v }, withNone, withOutbox)},
 	{"accept-damage", "OUTRIDER_ACCEPT_DAMAGE", "false", false, false,
 		"start although acknowledged jobs are lost from --db; its files are copied first; use it for one start only",
-		setAcceptDamage},
+		setBool(func(c *config) *bool { return &c.acceptDamage })},
 	{"memory-limit", "OUTRIDER_MEMORY_LIMIT", "256MB", false, false,
 		"how much memory the server may use, 64MB or more; large bodies beyond it get a 503. If a control group leaves less, that counts",
 		setMemoryLimit},
 	{"max-connections", "OUTRIDER_MAX_CONNECTIONS", "1024", false, false,
 		"maximum number of connections, from 8 to 65536; a worker that waits in a FETCH uses one",
-		setConnections},
+		setNumber(netguard.LeastConnections, 1<<16, func(c *config) *int { return &c.connections })},
 	{"test-directives", "OUTRIDER_TEST_DIRECTIVES", "false", false, false,
 		"obey the test_directive in the meta of jobs, for conformance suites only",
-		setTestDirectives},
+		setBool(func(c *config) *bool { return &c.testDirectives })},
 	{"url", "OUTRIDER_URL", "http://127.0.0.1:8080", false, true,
 		"address of the running server: http://host:port or unix:///path",
-		setURL},
+		setServer(func(c *config) *string { return &c.url })},
 	{"to", "OUTRIDER_RELAY_TO", "http://127.0.0.1:8080", false, true,
 		"job server to relay to: http://host:port or unix:///path",
-		func(c *config, v string) error {
-			if _, err := client.New(v, client.Options{}); err != nil {
-				return fmt.Errorf("must be http://host:port or unix:///path")
-			}
-			c.to = v
-			return nil
-		}},
+		setServer(func(c *config) *string { return &c.to })},
 }
 
 // bind gives cmd the flags of the named settings.
@@ -214,6 +199,9 @@ func (a *app) configure(cmd *cobra.Command) (config, error) {
 			return c, err
 		}
 		for _, v := range g.values {
+			if v == "" && s.standard == "" && !s.list {
+				continue // it is left open
+			}
 			if !s.secret && appdb.MayHoldSecret(v) {
 				return c, usage("%s must not contain a password, and seems to have one", g.origin)
 			}
@@ -250,7 +238,7 @@ func (a *app) warnOfNearMisses() {
 	}
 	sort.Strings(given)
 	for _, name := range given {
-		if near := nearest(name, known); near != "" {
+		if near := wording.Nearest(name, known); near != "" {
 			fmt.Fprintf(a.stderr, "warning: %s is not a setting and is ignored; did you mean %s?\n", name, near)
 		}
 	}

@@ -34,14 +34,6 @@ func setLogLevel(c *config, v string) error {
 	return nil
 }
 
-func setLogFormat(c *config, v string) error {
-	if v != "text" && v != "json" {
-		return fmt.Errorf("must be text or json")
-	}
-	c.logFormat = v
-	return nil
-}
-
 func setGrace(c *config, v string) (err error) {
 	if c.grace, err = time.ParseDuration(v); err != nil || c.grace < 0 {
 		return fmt.Errorf("must be a duration such as 30s or 2m")
@@ -63,28 +55,6 @@ func setSilence(c *config, v string) (err error) {
 	c.silence, err = time.ParseDuration(v)
 	if err != nil || c.silence < sidecar.MinSilence || c.silence > sidecar.MaxSilence {
 		return fmt.Errorf("must be a duration from %gs to %gh, such as 45s or 2m", sidecar.MinSilence.Seconds(), sidecar.MaxSilence.Hours())
-	}
-	return nil
-}
-
-func setAcceptDamage(c *config, v string) (err error) {
-	if c.acceptDamage, err = strconv.ParseBool(v); err != nil {
-		return fmt.Errorf("must be true or false")
-	}
-	return nil
-}
-
-func setTestDirectives(c *config, v string) (err error) {
-	if c.testDirectives, err = strconv.ParseBool(v); err != nil {
-		return fmt.Errorf("must be true or false")
-	}
-	return nil
-}
-
-func setBacktraces(c *config, v string) error {
-	c.backtraces = sidecar.Backtraces(v)
-	if c.backtraces != sidecar.KeepBacktraces && c.backtraces != sidecar.OmitBacktraces {
-		return fmt.Errorf("must be keep or omit")
 	}
 	return nil
 }
@@ -130,40 +100,51 @@ func setMemoryLimit(c *config, v string) (err error) {
 	return nil
 }
 
-func setConnections(c *config, v string) (err error) {
-	if c.connections, err = strconv.Atoi(v); err != nil || c.connections < netguard.LeastConnections || c.connections > 1<<16 {
-		return fmt.Errorf("must be a number from %d to %d", netguard.LeastConnections, 1<<16)
-	}
-	return nil
-}
-
 // How servers with the same schedules agree on who makes the job of a tick.
 const (
 	withNone   = "none"
 	withOutbox = "outbox"
 )
 
-func setCoordination(c *config, v string) error {
-	if c.cronWith = v; v != withNone && v != withOutbox {
-		return fmt.Errorf("must be none or outbox")
+// setWord takes one of some words.
+func setWord(into func(c *config, word string), words ...string) func(*config, string) error {
+	return func(c *config, v string) error {
+		if !slices.Contains(words, v) {
+			return fmt.Errorf("must be %s", strings.Join(words, " or "))
+		}
+		into(c, v)
+		return nil
 	}
-	return nil
 }
 
-func setURL(c *config, v string) error {
-	if _, err := client.New(v, client.Options{}); err != nil {
-		return fmt.Errorf("must be http://host:port or unix:///path")
+func setBool(into func(*config) *bool) func(*config, string) error {
+	return func(c *config, v string) (err error) {
+		if *into(c), err = strconv.ParseBool(v); err != nil {
+			return fmt.Errorf("must be true or false")
+		}
+		return nil
 	}
-	c.url = v
-	return nil
 }
 
-func setRelease(c *config, v string) error {
-	c.relay.release = outbox.Release(v)
-	if c.relay.release != outbox.OnRelay && c.relay.release != outbox.OnComplete {
-		return fmt.Errorf("must be on_relay or on_complete")
+// setNumber reads a number between two others.
+func setNumber(least, most int, into func(*config) *int) func(*config, string) error {
+	return func(c *config, v string) (err error) {
+		if *into(c), err = strconv.Atoi(v); err != nil || *into(c) < least || *into(c) > most {
+			return fmt.Errorf("must be a number from %d to %d", least, most)
+		}
+		return nil
 	}
-	return nil
+}
+
+// setServer takes the address of a job server.
+func setServer(into func(*config) *string) func(*config, string) error {
+	return func(c *config, v string) error {
+		if _, err := client.New(v, client.Options{}); err != nil {
+			return fmt.Errorf("must be http://host:port or unix:///path")
+		}
+		*into(c) = v
+		return nil
+	}
 }
 
 // setDuration reads a duration of at least least; empty is none.
@@ -181,39 +162,19 @@ func setDuration(least time.Duration, into func(*config) *time.Duration) func(*c
 	}
 }
 
-func setBatch(c *config, v string) (err error) {
-	if v == "" {
-		return nil
-	}
-	if c.relay.batch, err = strconv.Atoi(v); err != nil || c.relay.batch < 1 || c.relay.batch > job.MaxBatch {
-		return fmt.Errorf("must be a number from 1 to %d", job.MaxBatch)
-	}
-	return nil
-}
-
-func setWake(c *config, v string) error {
-	if c.relay.listen = v == "listen"; !c.relay.listen && v != "poll" {
-		return fmt.Errorf("must be poll or listen")
-	}
-	return nil
-}
-
 func setPokeSocket(c *config, v string) error {
-	if v == "" {
-		return nil
-	}
 	path, err := filepath.Abs(strings.TrimPrefix(v, "unix://"))
 	if err != nil {
 		return err
 	}
 	a, err := netguard.ParseSocket(path)
-	c.relay.pokeSocket = a.Where
+	c.pokeSocket = a.Where
 	return err
 }
 
 // coherent refuses settings that are right one by one and wrong together.
 func (c config) coherent() error {
-	if c.relay.keep > 0 && c.relay.release == outbox.OnComplete {
+	if c.relay.Keep > 0 && c.relay.Release == outbox.OnComplete {
 		return usage("--outbox-keep does not work with --outbox-release on_complete, which keeps a row until its job has ended; leave out --outbox-keep, or use --outbox-release on_relay")
 	}
 	for i, d := range c.outboxes {

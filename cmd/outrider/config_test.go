@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/outrider-jobs/outrider/adapters/sqlite"
 	"github.com/outrider-jobs/outrider/internal/netguard"
+	"github.com/outrider-jobs/outrider/internal/wording"
 	"github.com/outrider-jobs/outrider/outbox"
 	"github.com/outrider-jobs/outrider/sidecar"
 )
@@ -42,8 +44,16 @@ func TestDefaults(t *testing.T) {
 	if c.listen != (netguard.Address{Network: "tcp", Where: "127.0.0.1:8080"}) || c.db != "./outrider.db" || c.grace != 30*time.Second ||
 		c.logLevel != slog.LevelInfo || c.logFormat != "text" || c.table != sqlite.DefaultTable || c.outboxes != nil || c.hosts != nil ||
 		c.timeout != 30*time.Minute || c.silence != 45*time.Second || c.testDirectives ||
-		c.backtraces != sidecar.KeepBacktraces || c.relay != (relaying{release: outbox.OnRelay, lease: time.Minute}) {
+		c.backtraces != sidecar.KeepBacktraces || c.notified || c.pokeSocket != "" || !reflect.DeepEqual(c.relay, outbox.RelayOptions{Release: outbox.OnRelay, Lease: time.Minute}) {
 		t.Errorf("got %+v", c)
+	}
+}
+
+// A script passes on a variable that may not be set.
+func TestAnEmptyDurationIsTheRelaysOwn(t *testing.T) {
+	c, err := configured(t, nil, "--outbox-lease=", "--outbox-keep=", "--outbox-poll-busy=", "--outbox-poll-idle=")
+	if err != nil || !reflect.DeepEqual(c.relay, outbox.RelayOptions{Release: outbox.OnRelay}) {
+		t.Errorf("got %+v, %v", c.relay, err)
 	}
 }
 
@@ -183,8 +193,8 @@ func TestNearest(t *testing.T) {
 	words := []string{"serve", "outbox", "bench", "version"}
 	for word, want := range map[string]string{"serv": "serve", "srve": "serve", "Bench": "bench", "versoin": "version",
 		"x": "", "": "", "unrelated": ""} {
-		if got := nearest(word, words); got != want {
-			t.Errorf("nearest(%q): got %q, want %q", word, got, want)
+		if got := wording.Nearest(word, words); got != want {
+			t.Errorf("Nearest(%q): got %q, want %q", word, got, want)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -41,7 +40,7 @@ func (a *app) cronPreviewCommand() *cobra.Command {
 	zone := f.String("tz", "", "the IANA name of the time zone (default UTC, or what CRON_TZ= at the front of EXPR says)")
 	n := f.IntP("number", "n", 10, fmt.Sprintf("how many runs, 1 to %d", maxPreview))
 	from := f.String("from", "", "start of the preview: RFC 3339, or a date and time in the zone such as 2026-03-28T01:00 (default now)")
-	output := f.StringP("output", "o", "table", "table or json")
+	output := bindOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) > 1:
@@ -50,8 +49,10 @@ func (a *app) cronPreviewCommand() *cobra.Command {
 			return usage("%s needs an expression in quotes, such as \"0 3 * * *\"", cmd.CommandPath())
 		case *n < 1 || *n > maxPreview:
 			return usage("-n must be from 1 to %d, got %d", maxPreview, *n)
-		case *output != "table" && *output != "json":
-			return usage("-o must be table or json, got %q", *output)
+		}
+		asJSON, err := output()
+		if err != nil {
+			return err
 		}
 		spec, err := cronsched.Parse(args[0], *zone)
 		if err != nil {
@@ -62,7 +63,7 @@ func (a *app) cronPreviewCommand() *cobra.Command {
 			return err
 		}
 		p := &preview{spec: spec, from: start, runs: upcoming(spec, start, *n)}
-		if *output == "json" {
+		if asJSON {
 			for _, w := range spec.Warnings(start) {
 				fmt.Fprintf(a.stderr, "warning: %s\n", w.Message)
 			}
@@ -134,12 +135,10 @@ func (p *preview) json(w io.Writer) error {
 
 func (p *preview) table(out io.Writer, asked int) error {
 	fmt.Fprintf(out, "%s  in %s, after %s\n\n", strings.TrimSpace(p.spec.String()), p.spec.Zone(),
-		p.from.In(p.spec.Location()).Format("Mon 2006-01-02 15:04:05 -07:00"))
-	var b strings.Builder
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "LOCAL\tUTC\tIN\t")
+		p.from.In(p.spec.Location()).Format(wallForm))
+	rows := [][]string{{"LOCAL", "UTC", "IN", ""}}
 	for _, o := range p.runs {
-		local, note := o.At.Format("Mon 2006-01-02 15:04:05 -07:00"), ""
+		local, note := o.At.Format(wallForm), ""
 		switch {
 		case o.Skipped != "":
 			local, note = o.Wall().Format("Mon 2006-01-02 15:04:05"), "skipped: this time does not exist (clock change)"
@@ -150,13 +149,10 @@ func (p *preview) table(out io.Writer, asked int) error {
 		case o.Repeat == 2:
 			note = "comes twice: the second"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", local, o.At.UTC().Format(time.RFC3339), away(o.At.Unix()-p.from.Unix()), note)
+		rows = append(rows, []string{local, o.At.UTC().Format(time.RFC3339), away(o.At.Unix() - p.from.Unix()), note})
 	}
-	if err := t.Flush(); err != nil {
+	if err := table(out, rows); err != nil {
 		return err
-	}
-	for line := range strings.Lines(b.String()) {
-		fmt.Fprintln(out, strings.TrimRight(line, " \n"))
 	}
 	if len(p.runs) < asked {
 		fmt.Fprintln(out, "\nno more runs in the next 100 years")

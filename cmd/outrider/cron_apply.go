@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -51,55 +52,40 @@ func (a *app) comparing(cmd *cobra.Command, apply bool) *cobra.Command {
 	file := f.StringP("file", "f", "", "file of schedules, or - for standard input")
 	prune := f.Bool("prune", false, "remove schedules that came from a file and are not in this one")
 	verbose := f.BoolP("verbose", "v", false, "also show the schedules that stay as they are")
-	ask := a.asking(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	return a.asks(cmd, func(ctx context.Context, q *question, _ []string) error {
 		if *file == "" {
-			return usage("%s needs a file of schedules: %[1]s -f crons.yaml", cmd.CommandPath())
-		}
-		q, err := ask()
-		if err != nil {
-			return err
+			return usage("%s needs a file of schedules: %[1]s -f crons.yaml", q.command)
 		}
 		read, err := loadCronFile(*file, a.stdin)
 		if err != nil {
 			return err
 		}
-		plan, err := cronfile.Compare(cmd.Context(), q.client, read, *prune)
+		plan, err := cronfile.Compare(ctx, q.client, read, *prune)
+		if err == nil && apply {
+			err = plan.Apply(ctx, q.client)
+		}
 		if err != nil {
 			return asked(err)
 		}
-		var broke error
-		if apply {
-			broke = plan.Apply(cmd.Context(), q.client)
-		}
-		if broke != nil {
-			return asked(broke)
-		}
-		show := func() error { return printPlan(q.out, plan, a.clock(), *verbose) }
 		if q.json {
-			show = func() error { return printPlanJSON(q.out, plan, a.clock()) }
+			err = printPlanJSON(q.out, plan, a.clock())
+		} else {
+			err = printPlan(q.out, plan, a.clock(), *verbose)
 		}
-		switch err := show(); {
-		case err != nil || apply && refused(plan) == nil:
+		switch {
+		case err != nil:
 			return err
 		case !apply && plan.Differs():
 			return errDiffers
 		}
 		return refused(plan)
-	}
-	return cmd
+	})
 }
 
 // loadCronFile reads a file of schedules, or with - standard input. Without a
 // standard input it is the file of a server, which reads it again.
 func loadCronFile(name string, stdin io.Reader) (*cronfile.File, error) {
-	shown, raw, err := name, []byte(nil), error(nil)
-	if name == "-" {
-		shown = "standard input"
-		raw, err = io.ReadAll(io.LimitReader(stdin, cronfile.MaxBytes+1))
-	} else {
-		raw, err = readfile.File(name, readfile.How{Limit: cronfile.MaxBytes + 1, Again: stdin == nil, Devices: stdin != nil})
-	}
+	shown, raw, err := readNamed(name, stdin, readfile.How{Limit: cronfile.MaxBytes + 1, Again: stdin == nil, Devices: stdin != nil})
 	if err != nil {
 		return nil, fmt.Errorf("read the schedules: %w", err)
 	}

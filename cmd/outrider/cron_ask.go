@@ -12,32 +12,26 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outrider-jobs/outrider/cronfile"
+	"github.com/outrider-jobs/outrider/internal/wording"
 	"github.com/outrider-jobs/outrider/job"
 )
 
 func (a *app) cronListCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return a.asks(&cobra.Command{
 		Use:        "ls",
 		SuggestFor: []string{"list"},
 		Short:      "List the schedules of a server, and when each runs next",
 		Args:       noArgs,
-	}
-	ask := a.asking(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		q, err := ask()
-		if err != nil {
-			return err
-		}
+	}, func(ctx context.Context, q *question, _ []string) error {
 		if q.json {
-			return q.allCrons(cmd.Context())
+			return q.allCrons(ctx)
 		}
-		page, err := q.client.Crons(cmd.Context(), job.CronFilter{})
+		page, err := q.client.Crons(ctx, job.CronFilter{})
 		if err != nil {
 			return asked(err)
 		}
 		return printCrons(q.out, page.Crons, a.clock())
-	}
-	return cmd
+	})
 }
 
 // allCrons prints the schedules as they came, however many pages they are.
@@ -63,25 +57,15 @@ func (q *question) allCrons(ctx context.Context) error {
 	}
 }
 
-// raw asks, and prints the answer as it came.
-func (q *question) raw(ctx context.Context, method, path string) error {
-	return q.show(ctx, method, path, nil, nil, nil)
-}
-
 // aboutOne makes cmd one that is about the schedule that its only word names. In
 // JSON the answer to the request is printed as it came; below is the path behind
 // the schedule's own.
 func (a *app) aboutOne(cmd *cobra.Command, method string, below func() string, do func(ctx context.Context, q *question, name string) error) *cobra.Command {
-	ask := a.asking(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	return a.asks(cmd, func(ctx context.Context, q *question, args []string) (err error) {
 		if len(args) != 1 || args[0] == "" {
-			return usage("%s needs the name of one schedule; see outrider cron ls", cmd.CommandPath())
+			return usage("%s needs the name of one schedule; see outrider cron ls", q.command)
 		}
-		q, err := ask()
-		if err != nil {
-			return err
-		}
-		ctx, name := cmd.Context(), args[0]
+		name := args[0]
 		if q.json {
 			err = q.raw(ctx, method, "/cron/"+url.PathEscape(name)+below())
 		} else {
@@ -91,8 +75,7 @@ func (a *app) aboutOne(cmd *cobra.Command, method string, below func() string, d
 			return q.noCron(ctx, name, err)
 		}
 		return err
-	}
-	return cmd
+	})
 }
 
 // always is a path that stays the same.
@@ -110,7 +93,7 @@ func (q *question) noCron(ctx context.Context, name string, err error) error {
 			return err // it was not the schedule that is missing
 		}
 	}
-	near := nearest(name, names)
+	near := wording.Nearest(name, names)
 	switch {
 	case len(names) == 0:
 		return notFound("there is no schedule %.140q: %s", name, noCronsYet)

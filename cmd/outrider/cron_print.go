@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -93,7 +92,7 @@ func occasion(o cronsched.Occurrence, now time.Time) string {
 	return fmt.Sprintf("%s  in %s", o.At.Format(wallForm), away(o.At.Unix()-now.Unix()))
 }
 
-// wallForm is how a time on the wall is shown.
+// wallForm is how a local time is shown.
 const wallForm = "Mon 2006-01-02 15:04:05 -07:00"
 
 // printPlanJSON writes the plan for programs.
@@ -190,12 +189,9 @@ func runsFrom(s cronsched.Spec, now, next time.Time) (runs []cronsched.Occurrenc
 
 // refused is the error of a command whose file was refused in part, or nil.
 func refused(p *cronfile.Plan) error {
-	switch n := p.Count(cronfile.Refused); n {
-	case 0:
+	n := p.Count(cronfile.Refused)
+	if n == 0 {
 		return nil
-	case 1:
-		return errors.New("1 schedule was refused; the others were applied")
-	default:
-		return fmt.Errorf("%d schedules were refused; the others were applied", n)
 	}
+	return fmt.Errorf("%s refused; the others were applied", count(int64(n), "schedule was", "schedules were"))
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// needCronFile reports a file of schedules that cannot be read at the start: its
-// name is wrong, or it was not put where it belongs, and a server without its
-// schedules would look well.
+// needCronFile reports a file of schedules that cannot be read at the start. Its name
+// is wrong, or it is not where it belongs, and a server without its schedules would
+// look healthy.
 func (c config) needCronFile() error {
 	if c.cronFile == "" {
 		return nil
@@ -28,8 +28,8 @@ func (c config) needCronFile() error {
 }
 
 // applyCronFile makes the schedules what the file says, and prints what that
-// changes. What is wrong in the file keeps no server down: it is told loudly, and
-// what cannot be read stays as it was.
+// changes. A mistake in the file keeps no server down: it is logged as an error, and
+// the schedules that cannot be read stay as they were.
 func (s *server) applyCronFile(ctx context.Context) {
 	if s.cfg.cronFile == "" {
 		s.logFormerFile(ctx)
@@ -87,8 +87,8 @@ func (s *server) logFormerFile(ctx context.Context) {
 	}
 }
 
-// watchHangups are the SIGHUPs from now on; nil without a file that one could
-// ask to read. What comes while the server starts is not lost.
+// watchHangups are the SIGHUPs from now on; nil without a file to read again. One
+// that comes while the server starts is not lost.
 func (s *server) watchHangups() <-chan os.Signal {
 	if s.cfg.cronFile == "" {
 		return nil

@@ -40,7 +40,7 @@ func table(out io.Writer, rows [][]string) error {
 	return nil
 }
 
-// inZone is a time on the walls of a schedule's zone.
+// inZone is a time in the zone of a schedule.
 func inZone(c *job.Cron, t time.Time) time.Time {
 	if s, err := cronsched.Parse(c.Expression, c.Timezone); err == nil {
 		return t.In(s.Location())
@@ -48,7 +48,7 @@ func inZone(c *job.Cron, t time.Time) time.Time {
 	return t.UTC()
 }
 
-// wall is a time on the walls of a schedule's zone, and how far off that is.
+// wall is a time in the zone of a schedule, and how far off it is.
 func wall(c *job.Cron, t, now time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -63,7 +63,7 @@ func wall(c *job.Cron, t, now time.Time) string {
 	return inZone(c, t).Format(wallForm) + " (in " + away(seconds) + ")"
 }
 
-// instant is a time of a job, or a stroke.
+// instant is a time of a job, or a dash.
 func instant(t time.Time) string {
 	if t.IsZero() {
 		return "-"

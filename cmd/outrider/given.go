@@ -57,7 +57,7 @@ func (s setting) given(f *pflag.Flag, env map[string]string) (given, error) {
 	case v != "" && s.list && s.secret:
 		all, err := appdb.SplitDSNs(v)
 		if err != nil {
-			return g, usage("%s %w", g.origin, err)
+			return g, usage("%s %w, or give each database a flag --%s of its own", g.origin, err, s.flag)
 		}
 		g.values = all
 	case v != "" && s.list:

@@ -12,12 +12,17 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/outrider-jobs/outrider/internal/wording"
+	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/sqlitestore"
 )
 
@@ -144,7 +149,7 @@ func group(cmd *cobra.Command) *cobra.Command {
 				near = c.Name()
 			}
 		}
-		if near = cmp.Or(near, nearest(args[0], names)); near != "" {
+		if near = cmp.Or(near, wording.Nearest(args[0], names)); near != "" {
 			return usage("%s has no command %q; did you mean %q?", cmd.CommandPath(), args[0], cmd.CommandPath()+" "+near)
 		}
 		return usage("%s has no command %q; see %s --help", cmd.CommandPath(), args[0], cmd.CommandPath())
@@ -193,4 +198,56 @@ func exitCode(err error) int {
 		return exitInterrupted
 	}
 	return exitFailed
+}
+
+// flagError turns pflag's complaint into one line that names the flag and, for
+// an unknown one, the flag that was probably meant.
+func flagError(cmd *cobra.Command, err error) error {
+	var wrong *pflag.InvalidValueError
+	if errors.As(err, &wrong) && wrong.GetFlag().Value.Type() == "bool" {
+		return usage("--%s %q: must be true or false", wrong.GetFlag().Name, wrong.GetValue())
+	}
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return usage("%s: %w", cmd.CommandPath(), err)
+	}
+	if words := cmd.Flags().Args(); len(words) > 0 && cmd.HasSubCommands() && cmd.HasParent() {
+		return cmd.RunE(cmd, words) // the flag belongs to a command that there is not
+	}
+	name := "--" + unknown.GetSpecifiedName()
+	if unknown.GetSpecifiedShortnames() != "" {
+		name = "-" + unknown.GetSpecifiedName()
+	}
+	var flags []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			flags = append(flags, "--"+f.Name)
+		}
+	})
+	if near := wording.Nearest(name, flags); near != "" {
+		return usage("%s has no flag %s; did you mean %s?", cmd.CommandPath(), name, near)
+	}
+	return usage("%s has no flag %s; see %s --help", cmd.CommandPath(), name, cmd.CommandPath())
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version of this program and of the specification it speaks",
+		Args:  noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintf(a.stdout, "outrider %s (Open Job Spec %s, %s %s/%s)\n",
+				version(), job.SpecVersion, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return err
+		},
+	}
+}
+
+// version is the module version the binary was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return "devel"
+	}
+	return info.Main.Version
 }

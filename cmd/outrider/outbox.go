@@ -11,6 +11,7 @@ import (
 
 	mysqloutbox "github.com/outrider-jobs/outrider/adapters/mysql"
 	"github.com/outrider-jobs/outrider/adapters/postgres"
+	"github.com/outrider-jobs/outrider/adapters/sqlite"
 	"github.com/outrider-jobs/outrider/internal/appdb"
 	"github.com/outrider-jobs/outrider/job"
 )
@@ -211,7 +212,13 @@ func openSource(ctx context.Context, d appdb.DSN, table string, make bool) (*app
 	if job.KindOf(err) == job.Invalid {
 		return nil, usage("--outbox-table: %w", err)
 	}
-	return src, err
+	if err != nil || d.Scheme() != appdb.SQLite { // the DSN of a server has a password, which is not shown
+		return src, err
+	}
+	if src.Args = d.String(); src.Dialect.Table() != sqlite.DefaultTable {
+		src.Args += " --outbox-table " + src.Dialect.Table()
+	}
+	return src, nil
 }
 
 // unreached gives the error of a database that does not answer its exit code.

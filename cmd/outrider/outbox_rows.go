@@ -7,32 +7,20 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/outrider-jobs/outrider/internal/appdb"
-	"github.com/outrider-jobs/outrider/internal/wording"
 	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/outbox"
-	"github.com/outrider-jobs/outrider/sidecar/httpapi"
 )
 
 // These commands ask the database itself: they need no server that runs, and
 // show the same whichever server relays.
-
-func bindOutput(cmd *cobra.Command) func() (asJSON bool, err error) {
-	output := cmd.Flags().StringP("output", "o", "table", "table or json")
-	return func() (bool, error) {
-		if *output != "table" && *output != "json" {
-			return false, usage("-o must be table or json, got %q", *output)
-		}
-		return *output == "json", nil
-	}
-}
 
 func printJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
@@ -55,7 +43,7 @@ func (a *app) outboxStatusCommand() *cobra.Command {
 				return s.Explained(ctx, err)
 			}
 			if asJSON {
-				return printJSON(a.stdout, statusJSON(s, st))
+				return printStatusJSON(a.stdout, s, st)
 			}
 			return printStatus(a.stdout, s, st)
 		})
@@ -63,66 +51,39 @@ func (a *app) outboxStatusCommand() *cobra.Command {
 	return cmd
 }
 
-type relayJSON struct {
-	Owner   string         `json:"owner"`
-	Release outbox.Release `json:"release"`
-	Sent    int64          `json:"sent"`
-	SeenAt  time.Time      `json:"seen_at"`
-}
-
-// strayJSON are rows with a status that is none.
-type strayJSON struct {
-	Status string `json:"status"`
-	Rows   int64  `json:"rows"`
-}
-
-func statusJSON(s *appdb.Source, st outbox.Status) any {
-	relays := make([]relayJSON, len(st.Relays))
-	for i, p := range st.Relays {
-		relays[i] = relayJSON{p.Owner, p.Mode, p.Sent, p.Seen}
+// printStatusJSON prints a status with the name of its outbox in front.
+func printStatusJSON(w io.Writer, s *appdb.Source, st outbox.Status) error {
+	if st.Strays == nil {
+		st.Strays = []outbox.Stray{}
 	}
-	strays := make([]strayJSON, len(st.Strays))
-	for i, o := range st.Strays {
-		strays[i] = strayJSON(o)
+	if st.Relays == nil {
+		st.Relays = []outbox.Peer{}
 	}
-	return struct {
-		Database string      `json:"database"`
-		Table    string      `json:"table"`
-		Pending  int64       `json:"pending"`
-		Taken    int64       `json:"taken"`
-		Relayed  int64       `json:"relayed"`
-		Sent     int64       `json:"sent"`
-		Parked   int64       `json:"parked"`
-		Strays   []strayJSON `json:"strays"`
-		Lag      float64     `json:"lag_seconds"`
-		Relays   []relayJSON `json:"relays"`
-	}{s.DSN.String(), s.Dialect.Table(), st.Pending, st.Taken, st.Relayed, st.Sent, st.Parked, strays, st.Lag.Round(time.Millisecond).Seconds(), relays}
+	return printJSON(w, struct {
+		Database string `json:"database"`
+		Table    string `json:"table"`
+		outbox.Status
+		Lag float64 `json:"lag_seconds"`
+	}{s.DSN.String(), s.Dialect.Table(), st, st.Lag.Round(time.Millisecond).Seconds()})
 }
 
 func printStatus(w io.Writer, s *appdb.Source, st outbox.Status) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "outbox\t%s, table %s\n", s.DSN, s.Dialect.Table())
 	pending := strconv.FormatInt(st.Pending, 10)
 	if st.Pending > 0 {
 		pending += ", the oldest for " + st.Lag.Round(100*time.Millisecond).String()
 	}
-	fmt.Fprintf(t, "pending\t%s\n", pending)
-	for _, c := range []struct {
-		name string
-		n    int64
-	}{{"taken", st.Taken}, {"relayed", st.Relayed}, {"sent", st.Sent}, {"parked", st.Parked}} {
-		fmt.Fprintf(t, "%s\t%d\n", c.name, c.n)
-	}
+	rows := [][]string{{"outbox", fmt.Sprintf("%s, table %s", s.DSN, s.Dialect.Table())}, {"pending", pending},
+		{"taken", fmt.Sprint(st.Taken)}, {"relayed", fmt.Sprint(st.Relayed)}, {"sent", fmt.Sprint(st.Sent)}, {"parked", fmt.Sprint(st.Parked)}}
 	for _, o := range st.Strays {
-		fmt.Fprintf(t, "%s\n", appdb.StrayText(o, "\t"))
+		rows = append(rows, []string{fmt.Sprintf("%q:", o.Status), appdb.StrayText(o)})
 	}
 	for _, p := range st.Relays {
-		fmt.Fprintf(t, "relay\t%s, %s, has sent %d, seen %s\n", wording.Printable(p.Owner), p.Mode, p.Sent, job.FormatTime(p.Seen))
+		rows = append(rows, []string{"relay", fmt.Sprintf("%s, %s, has sent %d, seen %s", p.Owner, p.Mode, p.Sent, job.FormatTime(p.Seen))})
 	}
 	if len(st.Relays) == 0 {
-		fmt.Fprintf(t, "relay\tnone within a day\n")
+		rows = append(rows, []string{"relay", "none within a day"})
 	}
-	return t.Flush()
+	return table(w, rows)
 }
 
 func (a *app) outboxListCommand() *cobra.Command {
@@ -140,46 +101,34 @@ func (a *app) outboxListCommand() *cobra.Command {
 			return usage("--limit must be from 1 to 1000, got %d", *limit)
 		}
 		return a.eachOutbox(cmd, args, false, func(ctx context.Context, s *appdb.Source) error {
-			rows, err := s.Parked(ctx, *after, *limit)
+			parked, err := outbox.ParkedRows(ctx, s.DB, s.Dialect, *after, *limit)
 			if err != nil {
 				return s.Explained(ctx, err)
 			}
-			if asJSON {
-				return printParkedJSON(a.stdout, rows)
+			if !asJSON {
+				return printParked(a.stdout, s, parked)
 			}
-			return printParked(a.stdout, s, rows)
+			for _, p := range parked {
+				if err := printJSON(a.stdout, p); err != nil {
+					return err
+				}
+			}
+			return nil
 		})
 	}
 	return cmd
 }
 
-func printParkedJSON(w io.Writer, rows []httpapi.OutboxRow) error {
-	for _, r := range rows {
-		err := printJSON(w, struct {
-			ID       int64     `json:"id"`
-			Type     string    `json:"type"`
-			Attempts int64     `json:"attempts"`
-			Created  time.Time `json:"created_at"`
-			Error    string    `json:"error"`
-		}{r.ID, r.Type, r.Attempts, r.CreatedAt, r.Error})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func printParked(w io.Writer, s *appdb.Source, rows []httpapi.OutboxRow) error {
-	if len(rows) == 0 {
+func printParked(w io.Writer, s *appdb.Source, parked []outbox.Parked) error {
+	if len(parked) == 0 {
 		_, err := fmt.Fprintf(w, "%s has no parked row in %s\n", s.DSN, s.Dialect.Table())
 		return err
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "ROW\tTYPE\tATTEMPTS\tWRITTEN\tREASON")
-	for _, r := range rows {
-		fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\n", r.ID, wording.Printable(r.Type), r.Attempts, job.FormatTime(r.CreatedAt), wording.Printable(r.Error))
+	rows := [][]string{{"ROW", "TYPE", "ATTEMPTS", "WRITTEN", "REASON"}}
+	for _, p := range parked {
+		rows = append(rows, []string{fmt.Sprint(p.ID), p.Type, fmt.Sprint(p.Attempts), job.FormatTime(p.Written), p.Reason})
 	}
-	return t.Flush()
+	return table(w, rows)
 }
 
 func (a *app) outboxReplayCommand() *cobra.Command {
@@ -261,18 +210,11 @@ func rowIDs(cmd *cobra.Command, args []string, all bool) (ids []int64, dsns []st
 			return nil, nil, usage("%s: the id of a row is a number above 0; the DSN comes first", cmd.CommandPath())
 		}
 	}
-	seen := map[int64]bool{}
-	unique := ids[:0]
-	for _, id := range ids {
-		if !seen[id] {
-			unique = append(unique, id)
-		}
-		seen[id] = true
-	}
 	if all == (len(ids) > 0) {
 		return nil, nil, usage("%s needs the ids of rows, or --all; see: outrider outbox ls", cmd.CommandPath())
 	}
-	return unique, dsns, nil
+	slices.Sort(ids)
+	return slices.Compact(ids), dsns, nil
 }
 
 // agreed asks a question that only "y" or "yes" answers.
@@ -286,24 +228,17 @@ func (a *app) agreed(question string) error {
 }
 
 func (a *app) outboxPokeCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return a.asks(&cobra.Command{
 		Use:   "poke",
 		Short: "Tell a running server that its outboxes have new rows",
 		Args:  noArgs,
-	}
-	ask := a.asking(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		q, err := ask()
-		if err != nil {
-			return err
-		}
+	}, func(ctx context.Context, q *question, _ []string) error {
 		var r struct {
 			Poked int64 `json:"poked"`
 		}
-		return q.show(cmd.Context(), http.MethodPost, "/outbox/poke", nil, &r, func(w io.Writer) error {
+		return q.show(ctx, http.MethodPost, "/outbox/poke", nil, &r, func(w io.Writer) error {
 			_, err := fmt.Fprintf(w, "poked %s\n", count(r.Poked, "relay", "relays"))
 			return err
 		})
-	}
-	return cmd
+	})
 }

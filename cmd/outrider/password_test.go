@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/outrider-jobs/outrider/internal/dsntest"
+	"github.com/outrider-jobs/outrider/internal/testdb"
 )
 
 // TestNoPasswordIsPrinted runs every command that is given a DSN, against ports
@@ -66,13 +66,13 @@ func saidBy(t *testing.T, env, words []string) string {
 // that takes an address, in every place of a command line.
 func TestNoCommandShowsAPassword(t *testing.T) {
 	t.Chdir(t.TempDir())
-	here := dsntest.Ways()
+	here := testdb.Ways()
 	for i := range here { // where nobody listens
 		for _, host := range []string{"198.51.100.7:2", "db.test:3", "db.test"} {
 			here[i].Before, here[i].Behind = strings.Replace(here[i].Before, host, "127.0.0.1:1", 1), strings.Replace(here[i].Behind, host, "127.0.0.1:1", 1)
 		}
 	}
-	here = append(here, dsntest.Way{Before: "http://root:", Behind: "@127.0.0.1:1/vault"}, dsntest.Way{Before: "http://127.0.0.1:1/?token=", Behind: ""}, dsntest.Way{Before: "unix://root:", Behind: "@127.0.0.1:1/vault"})
+	here = append(here, testdb.Way{Before: "http://root:", Behind: "@127.0.0.1:1/vault"}, testdb.Way{Before: "http://127.0.0.1:1/?token=", Behind: ""}, testdb.Way{Before: "unix://root:", Behind: "@127.0.0.1:1/vault"})
 	commands := []string{"outbox check DSN", "outbox init DSN", "outbox status DSN", "outbox ls DSN", "outbox replay --all DSN", "outbox check --outbox DSN",
 		"bench --workload none --outbox DSN", "bench --jobs 1 --workload push --url DSN", "unique ls --url DSN", "cron ls --url DSN",
 		"outbox DSN", "serve DSN", "DSN", "outbox check --outbx=DSN", "cron preview DSN", "serve --db DSN --log-level x", "serve --listen DSN",
@@ -81,7 +81,7 @@ func TestNoCommandShowsAPassword(t *testing.T) {
 		"relay --outbox DSN --outbox-batch 0", "cron get --url http://127.0.0.1:1 DSN", "outbox sql --outbox-table DSN", "outbox init --wake DSN sqlite:a.db"}
 	variables := []string{"OUTRIDER_OUTBOX", "OUTRIDER_OUTBOX_FILE", "OUTRIDER_URL", "OUTRIDER_URL_FILE"}
 	rapid.Check(t, func(rt *rapid.T) {
-		w, password := rapid.SampledFrom(here).Draw(rt, "way"), dsntest.Password(rt)
+		w, password := rapid.SampledFrom(here).Draw(rt, "way"), testdb.Password(rt)
 		v := w.Before + password + w.Behind
 		var env []string
 		args := strings.Fields(rapid.SampledFrom(commands).Draw(rt, "command"))
@@ -102,7 +102,7 @@ func TestNoCommandShowsAPassword(t *testing.T) {
 			args[i] = strings.Replace(args[i], "DSN", v, 1)
 		}
 		o := try(t, env, args...)
-		if part := dsntest.Leak(o.stdout+o.stderr, password); part != "" || o.code == exitOK && len(env) > 0 {
+		if part := testdb.Leak(o.stdout+o.stderr, password); part != "" || o.code == exitOK && len(env) > 0 {
 			rt.Fatalf("%q of it is in the output of %q (exit %d):\n%s%s", part, args, o.code, o.stdout, o.stderr)
 		}
 	})

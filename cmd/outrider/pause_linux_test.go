@@ -7,7 +7,7 @@ import (
 
 // TestASlowDiskRobsNobody: each flush takes 2.5 s, and a reservation lasts 4 s. A
 // beat that waited for the disk was not late, nor is the next one, which its
-// worker sends when it has heard of the first (failures.md F13).
+// worker sends when it has heard of the first.
 func TestASlowDiskRobsNobody(t *testing.T) {
 	t.Parallel()
 	s := watchedAt(t, tempDB(t))

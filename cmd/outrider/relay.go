@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -30,7 +32,7 @@ func (a *app) relayCommand() *cobra.Command {
 		if len(cfg.outboxes) == 0 {
 			return usage("%s needs an outbox, as in: %[1]s --outbox sqlite:./shop.db --to http://127.0.0.1:8080", cmd.CommandPath())
 		}
-		if cfg.relay.release != outbox.OnRelay {
+		if cfg.relay.Release != outbox.OnRelay {
 			return usage("%s supports only --outbox-release on_relay: on_complete needs the jobs in the same process, as in outrider serve", cmd.CommandPath())
 		}
 		return a.relayAlone(cmd.Context(), cfg)
@@ -51,6 +53,9 @@ func (a *app) relayAlone(ctx context.Context, cfg config) error {
 	}
 	if err != nil {
 		_ = rs.close() // err is why we are here
+		if ctx.Err() != nil {
+			return nil // it was told to stop before it had begun
+		}
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -59,7 +64,7 @@ func (a *app) relayAlone(ctx context.Context, cfg config) error {
 	rs.start(func(name string, run func(context.Context) error) {
 		parts.Go(func() {
 			if err := run(ctx); ctx.Err() == nil {
-				cancel(fmt.Errorf("%s ended: %w", name, orElse(err, "unexpectedly")))
+				cancel(fmt.Errorf("%s ended: %w", name, cmp.Or(err, errors.New("unexpectedly"))))
 			}
 		})
 	})

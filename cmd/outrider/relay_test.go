@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -385,3 +386,15 @@ func TestMemoryFS(t *testing.T) {
 }
 
 func afterAMoment() <-chan time.Time { return time.After(300 * time.Millisecond) }
+
+// TestARelayThatIsStoppedAtItsStart: to be told to stop is a good end at any moment.
+func TestARelayThatIsStoppedAtItsStart(t *testing.T) {
+	db := sqliteDB(t)
+	db.init(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var stderr strings.Builder
+	if code := run(ctx, []string{"relay", "--outbox", db.dsn, "--to", "http://127.0.0.1:9"}, nil, strings.NewReader(""), io.Discard, &stderr); code != exitOK || strings.Contains(stderr.String(), "error") {
+		t.Errorf("got %d, %s", code, stderr.String())
+	}
+}

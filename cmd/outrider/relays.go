@@ -49,11 +49,11 @@ func openRelays(ctx context.Context, cfg config, log *slog.Logger) (*relays, err
 		}
 		rs.sources = append(rs.sources, src)
 	}
-	if cfg.relay.pokeSocket == "" {
+	if cfg.pokeSocket == "" {
 		return rs, nil
 	}
 	var err error
-	rs.pokes, err = netguard.ListenSocket(ctx, cfg.relay.pokeSocket)
+	rs.pokes, err = netguard.ListenSocket(ctx, cfg.pokeSocket)
 	return rs, chosenBy("--outbox-poke-socket", err)
 }
 
@@ -79,13 +79,12 @@ func (rs *relays) prepare(ctx context.Context, src *appdb.Source, to job.Enqueue
 	if err := src.Check(ctx, rs.cfg.cronWith == withOutbox); err != nil && job.KindOf(err) != job.Unavailable {
 		return err
 	}
-	r := rs.cfg.relay
-	o := outbox.RelayOptions{Name: src.DSN.String(), Log: rs.log, Release: r.release, Lease: r.lease, Keep: r.keep,
-		Busy: r.busy, Idle: r.idle, Batch: r.batch}
+	o := rs.cfg.relay
+	o.Name, o.Log = src.DSN.String(), rs.log
 	if kept != nil {
 		o.Owner, o.Fresh, o.Lineage = kept.Identity(), kept.Fresh(), kept.Lineage()
 	}
-	src.Relay, src.Mode = outbox.NewRelay(src.DB, src.Dialect, to, o), r.release
+	src.Relay, src.Mode = outbox.NewRelay(src.DB, src.Dialect, to, o), o.Release
 	return nil
 }
 
@@ -99,7 +98,7 @@ func (rs *relays) taken(src *appdb.Source) bool {
 func (rs *relays) start(spawn func(name string, run func(context.Context) error)) {
 	for _, src := range rs.sources {
 		spawn("the relay of "+src.DSN.String(), src.Relay.Run)
-		if !rs.cfg.relay.listen {
+		if !rs.cfg.notified {
 			continue
 		}
 		if src.DSN.Scheme() != appdb.Postgres {
@@ -116,7 +115,7 @@ func (rs *relays) start(spawn func(name string, run func(context.Context) error)
 // listener is what has PostgreSQL tell the relay of src of commits.
 func (rs *relays) listener(src *appdb.Source) *jobspgx.Listener {
 	name := src.DSN.String()
-	return jobspgx.NewListener(src.DSN.PG(), src.Dialect.Table(), src.Poke, jobspgx.ListenerOptions{Name: name, Log: rs.log, Poll: rs.cfg.relay.idle,
+	return jobspgx.NewListener(src.DSN.PG(), src.Dialect.Table(), src.Poke, jobspgx.ListenerOptions{Name: name, Log: rs.log, Poll: rs.cfg.relay.Idle,
 		Scrub: src.DSN.Scrub,
 		Silent: func() {
 			command := "outrider outbox init --wake listen"

@@ -38,8 +38,8 @@ func (a *app) serveCommand() *cobra.Command {
 	return cmd
 }
 
-// tune suits the runtime to a server that spends its life between a flush and a
-// crowd. One more P than there are processors keeps them all busy while the
+// tune sets the runtime for a server with many callers that waits for flushes most
+// of the time. One more P than there are processors keeps them all busy while the
 // writer waits for the disk (10 % more jobs/s on two), and the garbage of
 // requests may triple a small heap before it is collected (another 10 %, for
 // 30 MB). Whoever sets GOMAXPROCS or GOGC is obeyed instead.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -130,8 +131,8 @@ func (s *server) ticks() sidecar.Ticks {
 	return outbox.NewTicks(src.DB, src.Dialect)
 }
 
-// warnOfMemory says of a store that a restart empties what is lost, and loudly
-// what on_relay means for it.
+// warnOfMemory warns of a store in memory, which a restart empties, and says what
+// that means for the outbox.
 func (s *server) warnOfMemory() {
 	file := s.cfg.db
 	if to, err := filepath.EvalSymlinks(file); err == nil {
@@ -144,7 +145,7 @@ func (s *server) warnOfMemory() {
 	text := "the jobs are kept in memory: a restart of the machine or the container loses those that have not ended. Put --db on a disk, unless they may be lost"
 	switch {
 	case len(s.cfg.outboxes) == 0:
-	case s.cfg.relay.release == outbox.OnRelay:
+	case s.cfg.relay.Release == outbox.OnRelay:
 		text = "the jobs are kept in memory, and on_relay deletes a row of the outbox as soon as its job is kept: a restart of the machine or the container LOSES every job that has not ended. Put --db on a disk, or set --outbox-release on_complete"
 	default:
 		text = "the jobs are kept in memory: a restart of the machine or the container loses those that have not ended, except those of the outbox, which are sent again. Put --db on a disk, unless the others may be lost"
@@ -159,7 +160,7 @@ func (s *server) spawn(name string, run func(context.Context) error) {
 	go func() {
 		defer close(done)
 		if err := run(ctx); ctx.Err() == nil {
-			s.fail(fmt.Errorf("%s ended: %w", name, orElse(err, "unexpectedly")))
+			s.fail(fmt.Errorf("%s ended: %w", name, cmp.Or(err, errors.New("unexpectedly"))))
 		}
 	}()
 	s.closers = append(s.closers, func() error {
@@ -201,17 +202,10 @@ func closeStore(store *sqlitestore.Store) error {
 	err := store.Close()
 	select {
 	case <-store.Failed():
-		return &failure{exitStore, orElse(err, "the store had failed")}
+		return &failure{exitStore, cmp.Or(err, errors.New("the store had failed"))}
 	default:
 		return err
 	}
-}
-
-func orElse(err error, text string) error {
-	if err == nil {
-		return errors.New(text)
-	}
-	return err
 }
 
 // fail reports a broken part; the first report counts.

@@ -147,8 +147,8 @@ func fill(t *testing.T, path string) {
 	}
 }
 
-// A disk that is full is told by health while nobody pushes, once by the log, and
-// is forgotten as soon as there is room (failures.md F6). Reading goes on.
+// A full disk: health reports it while nobody pushes, the log says it once, jobs can
+// still be read, and the report ends as soon as there is room.
 func TestHealthTellsOfAFullDisk(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{6 << 20, 64 << 20} {
@@ -241,8 +241,8 @@ func run1(t *testing.T, conn *sql.Conn, query string) {
 	}
 }
 
-// A program that holds the database's lock is named (failures.md F8), and nobody
-// says that the server was stopped.
+// Another program holds the lock of the database, as sqlite3 does with an open
+// transaction: it is named, and nobody says that the server was stopped.
 func TestAForeignHolderIsNamed(t *testing.T) {
 	t.Parallel()
 	s := watchedAt(t, tempDB(t))
@@ -297,8 +297,7 @@ func dialMany(t *testing.T, addr string, n int) (held []net.Conn) {
 	return held
 }
 
-// A disk that takes seconds for a flush is told (failures.md F13): the server
-// works, and is degraded.
+// A disk takes seconds for each flush: the server works, and health says degraded.
 func TestASlowDiskIsTold(t *testing.T) {
 	t.Parallel()
 	s := watchedAt(t, tempDB(t))

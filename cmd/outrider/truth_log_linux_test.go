@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A log that a foreign reader keeps from being moved is told before it fills the
-// disk, with who it is (failures.md F17, G14).
+// Another program reads the database for a long time, so the write-ahead log cannot
+// be moved into it and grows: the server says so, and who it is, before the disk is full.
 func TestALogThatGrowsIsTold(t *testing.T) {
 	t.Parallel()
 	s := watchedAt(t, tempDB(t))

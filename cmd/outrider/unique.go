@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -9,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,53 +29,49 @@ func (a *app) uniqueCommand() *cobra.Command {
 }
 
 func (a *app) uniqueExplainCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return a.asks(&cobra.Command{
 		Use:   "explain FILE|-",
 		Short: "Explain a job's unique policy, and show the job it would collide with",
 		Long: "Reads a job as it would be enqueued, from a file or with - from standard input, and shows what its\n" +
 			"unique policy makes of it: the fingerprint, the canonical JSON that is hashed, the existing job that\n" +
 			"it would collide with now, and when that one frees its key. The result is that of the unique\n" +
 			"policy alone, before middleware: custom ids and deduplication keys are not looked at. Nothing is stored.",
-	}
-	ask := a.asking(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	}, func(ctx context.Context, q *question, args []string) error {
 		if len(args) != 1 {
-			return usage("%s needs one file with a job in JSON, or - for standard input", cmd.CommandPath())
-		}
-		q, err := ask()
-		if err != nil {
-			return err
+			return usage("%s needs one file with a job in JSON, or - for standard input", q.command)
 		}
 		name, raw, err := a.readJob(args[0])
 		if err != nil {
 			return err
 		}
 		var x explanation
-		err = q.show(cmd.Context(), http.MethodPost, "/unique/explain", raw, &x, x.print)
+		err = q.show(ctx, http.MethodPost, "/unique/explain", raw, &x, x.print)
 		if k := job.KindOf(err); k == job.Invalid || k == job.BadRetry || k == job.Malformed {
 			err = fmt.Errorf("%s: %w", name, err)
 		}
 		return err
-	}
-	return cmd
+	})
 }
 
 // readJob reads a file of JSON, and returns also what messages call it. What is
 // wrong with its text is said with the place.
 func (a *app) readJob(name string) (shown string, raw []byte, err error) {
-	if shown = name; name == "-" {
-		shown = "standard input"
-		raw, err = io.ReadAll(io.LimitReader(a.stdin, job.MaxJobBytes+1))
-	} else {
-		raw, err = readfile.File(name, readfile.How{Limit: job.MaxJobBytes + 1, Devices: true})
-	}
+	shown, raw, err = readNamed(name, a.stdin, readfile.How{Limit: job.MaxJobBytes + 1, Devices: true})
 	switch {
 	case err != nil:
 		return shown, nil, fmt.Errorf("read the job: %w", err)
 	case len(raw) > job.MaxJobBytes:
 		return shown, nil, fmt.Errorf("%s is larger than %d bytes, the limit for a job", shown, job.MaxJobBytes)
+	case len(bytes.TrimSpace(raw)) == 0:
+		return shown, nil, fmt.Errorf("%s is empty; it must hold a job in JSON", shown)
 	}
-	return shown, raw, checkText(shown, raw)
+	if err := wording.BadJSON(shown, raw); err != nil {
+		return shown, nil, err
+	}
+	if err := job.CheckJSON(raw); err != nil {
+		return shown, nil, fmt.Errorf("%s: %w", shown, err)
+	}
+	return shown, raw, nil
 }
 
 // explanation is the server's answer to explain.
@@ -111,21 +107,14 @@ func (x *explanation) print(w io.Writer) error {
 	if x.Answer == "created" && x.Held != nil {
 		becomes = "stored beside the matching job, which has finished"
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(name, value string) { fmt.Fprintf(t, "%s\t%s\n", name, wording.Printable(value)) }
-	row("dimensions", strings.Join(x.Dimensions, ", "))
-	row("canonical", x.Canonical)
-	row("fingerprint", x.Fingerprint)
-	if x.Held == nil {
-		row("held by", "no job")
+	rows := [][]string{{"dimensions", strings.Join(x.Dimensions, ", ")}, {"canonical", x.Canonical}, {"fingerprint", x.Fingerprint}}
+	if h := x.Held; h == nil {
+		rows = append(rows, []string{"held by", "no job"})
 	} else {
-		row("held by", fmt.Sprintf("%s (%s in queue %s)", x.Held.JobID, x.Held.Type, x.Held.Queue))
-		row("since", job.FormatTime(x.Held.Since))
-		row("state", x.Held.State)
-		row("frees", x.Held.Frees)
+		rows = append(rows, []string{"held by", fmt.Sprintf("%s (%s in queue %s)", h.JobID, h.Type, h.Queue)},
+			[]string{"since", job.FormatTime(h.Since)}, []string{"state", h.State}, []string{"frees", h.Frees})
 	}
-	row("an enqueue", fmt.Sprintf("would be %s (on_conflict %s)", becomes, x.Policy.OnConflict))
-	return t.Flush()
+	return table(w, append(rows, []string{"an enqueue", fmt.Sprintf("would be %s (on_conflict %s)", becomes, x.Policy.OnConflict)}))
 }
 
 func (a *app) uniqueListCommand() *cobra.Command {
@@ -142,19 +131,23 @@ func (a *app) uniqueListCommand() *cobra.Command {
 	f.StringVar(&kind, "type", "", "keys of jobs of this type, or, with * at the end, of all types with this prefix")
 	f.StringSliceVar(&states, "state", nil, "keys of jobs in these states")
 	f.IntVar(&limit, "limit", 50, "how many at most, 1 to 200")
-	ask := a.asking(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	return a.asks(cmd, func(ctx context.Context, q *question, _ []string) error {
 		if limit < 1 || limit > 200 {
 			return usage("--limit must be from 1 to 200, got %d", limit)
 		}
+		f := job.Filter{Queue: queue, Type: kind, Limit: limit}
 		for _, s := range states {
 			if !slices.Contains(job.States, job.State(s)) {
 				return usage("--state must be one of %s, got %q", stateNames(), s)
 			}
+			f.States = append(f.States, job.State(s))
 		}
-		q, err := ask()
-		if err != nil {
-			return err
+		if !q.json {
+			keys, err := q.client.HeldKeys(ctx, f)
+			if err != nil {
+				return asked(err)
+			}
+			return printKeys(q.out, keys)
 		}
 		params := url.Values{"limit": {strconv.Itoa(limit)}}
 		for name, v := range map[string]string{"queue": queue, "type": kind, "state": strings.Join(states, ",")} {
@@ -162,10 +155,8 @@ func (a *app) uniqueListCommand() *cobra.Command {
 				params.Set(name, v)
 			}
 		}
-		var l keyList
-		return q.show(cmd.Context(), http.MethodGet, "/unique-jobs?"+params.Encode(), nil, &l, l.print)
-	}
-	return cmd
+		return q.raw(ctx, http.MethodGet, "/unique-jobs?"+params.Encode())
+	})
 }
 
 func stateNames() string {
@@ -176,92 +167,55 @@ func stateNames() string {
 	return strings.Join(names, ", ")
 }
 
-// keyList is the server's answer to ls.
-type keyList struct {
-	Items []struct {
-		Key   string     `json:"key"`
-		JobID string     `json:"job_id"`
-		Type  string     `json:"type"`
-		Queue string     `json:"queue"`
-		State string     `json:"state"`
-		Since time.Time  `json:"since"`
-		Until *time.Time `json:"locked_until"`
-	} `json:"items"`
-	Total int `json:"total"`
-}
-
-func (l *keyList) print(w io.Writer) error {
-	if len(l.Items) == 0 {
+func printKeys(w io.Writer, held job.HeldKeys) error {
+	if len(held.Keys) == 0 {
 		_, err := fmt.Fprintln(w, "no job holds a unique key")
 		return err
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "JOB\tTYPE\tQUEUE\tSTATE\tSINCE\tUNTIL\tKEY")
-	for _, c := range l.Items {
-		until := "-"
-		if c.Until != nil {
-			until = job.FormatTime(*c.Until)
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.JobID, c.Type, c.Queue, c.State, job.FormatTime(c.Since), until, c.Key)
+	rows := [][]string{{"JOB", "TYPE", "QUEUE", "STATE", "SINCE", "UNTIL", "KEY"}}
+	for _, k := range held.Keys {
+		rows = append(rows, []string{string(k.JobID), k.Type, k.Queue, string(k.State), job.FormatTime(k.Since), instant(k.Until), k.Key})
 	}
-	if err := t.Flush(); err != nil {
+	if err := table(w, rows); err != nil || held.Total <= int64(len(held.Keys)) {
 		return err
 	}
-	if l.Total > len(l.Items) {
-		fmt.Fprintf(w, "\n%d of %d keys; use --queue, --type and --state to see fewer\n", len(l.Items), l.Total)
-	}
-	return nil
+	_, err := fmt.Fprintf(w, "\n%d of %d keys; use --queue, --type and --state to see fewer\n", len(held.Keys), held.Total)
+	return err
 }
 
 func (a *app) uniqueReleaseCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return a.asks(&cobra.Command{
 		Use:   "release KEY|JOB_ID",
 		Short: "Free a unique key; its jobs stay, and run",
-	}
-	ask := a.asking(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	}, func(ctx context.Context, q *question, args []string) (err error) {
 		if len(args) != 1 {
-			return usage("%s needs the key to free, or the id of the job that holds it", cmd.CommandPath())
+			return usage("%s needs the key to free, or the id of the job that holds it", q.command)
 		}
 		key := strings.ToLower(args[0])
 		isKey, isJob := job.ValidKey(key), job.ValidID(key)
 		if !isKey && !isJob {
 			return usage("%q is neither a key of 64 hexadecimal digits nor the id of a job; see outrider unique ls", args[0])
 		}
-		q, err := ask()
-		if err != nil {
-			return err
-		}
 		if isJob {
-			if key, err = q.keyOf(cmd.Context(), job.ID(key)); err != nil {
+			if key, err = q.keyOf(ctx, job.ID(key)); err != nil {
 				return err
 			}
 		}
-		var r released
-		err = q.show(cmd.Context(), http.MethodDelete, "/unique-jobs/"+key, nil, &r, r.print)
+		var r struct {
+			Released int64 `json:"released"`
+		}
+		err = q.show(ctx, http.MethodDelete, "/unique-jobs/"+key, nil, &r, func(w io.Writer) error {
+			if r.Released == 0 {
+				return nil // it is an error, and told as one
+			}
+			_, err := fmt.Fprintf(w, "freed the key %s of %s\n", key, count(r.Released, "job", "jobs"))
+			return err
+		})
 		if err == nil && r.Released == 0 {
 			return notFound("no job has the key %s", key)
 		}
 		return err
-	}
-	return cmd
-}
-
-// released is the server's answer to release.
-type released struct {
-	Key      string `json:"key"`
-	Released int    `json:"released"`
-}
-
-func (r *released) print(w io.Writer) (err error) {
-	switch r.Released {
-	case 0: // it is an error, and told as one
-	case 1:
-		_, err = fmt.Fprintf(w, "freed the key %s of 1 job\n", r.Key)
-	default:
-		_, err = fmt.Fprintf(w, "freed the key %s of %d jobs\n", r.Key, r.Released)
-	}
-	return err
+	})
 }
 
 // keyOf is the unique key that a job holds. The job itself does not show it: the

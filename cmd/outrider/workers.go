@@ -2,16 +2,15 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"text/tabwriter"
-	"time"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
-	"github.com/outrider-jobs/outrider/internal/wording"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -28,90 +27,57 @@ func (a *app) workersCommand() *cobra.Command {
 }
 
 func (a *app) workersListCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "ls", Short: "List the workers that have registered or sent a heartbeat", Args: noArgs}
-	ask := a.asking(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		q, err := ask()
-		if err != nil {
-			return err
-		}
-		var l workerList
-		return q.show(cmd.Context(), http.MethodGet, "/workers?limit=200", nil, &l, l.print)
-	}
-	return cmd
+	return a.asks(&cobra.Command{Use: "ls", Short: "List the workers that have registered or sent a heartbeat", Args: noArgs},
+		func(ctx context.Context, q *question, _ []string) error {
+			if q.json {
+				return q.raw(ctx, http.MethodGet, "/workers?limit=200")
+			}
+			all, err := q.client.Workers(ctx)
+			if err != nil {
+				return asked(err)
+			}
+			return printWorkers(q.out, all)
+		})
 }
 
 func (a *app) workersDirectCommand(wish, short string) *cobra.Command {
 	cmd := &cobra.Command{Use: wish + " ID|--all", Short: short}
-	ask := a.asking(cmd)
 	all := cmd.Flags().Bool("all", false, "all known workers")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	return a.asks(cmd, func(ctx context.Context, q *question, args []string) error {
 		if one := len(args) == 1; one == *all || len(args) > 1 || one && args[0] == "" {
-			return usage("%s needs the id of one worker, or --all; see outrider workers ls", cmd.CommandPath())
+			return usage("%s needs the id of one worker, or --all; see outrider workers ls", q.command)
 		}
-		q, err := ask()
-		if err != nil {
+		var told struct {
+			Workers int64 `json:"workers"`
+		}
+		print := func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "%s: %s, effective with the next heartbeat\n", wish, count(told.Workers, "worker", "workers"))
 			return err
 		}
 		if *all {
-			d := directed{wish: wish}
-			body := fmt.Appendf(nil, `{"directive":%q}`, wish)
-			return q.show(cmd.Context(), http.MethodPost, "/admin/workers/directive", body, &d, d.print)
+			return q.show(ctx, http.MethodPost, "/admin/workers/directive", fmt.Appendf(nil, `{"directive":%q}`, wish), &told, print)
 		}
-		d := directed{wish: wish, Workers: 1}
-		err = q.show(cmd.Context(), http.MethodPost, "/admin/workers/"+url.PathEscape(args[0])+"/"+wish, nil, &struct{}{}, d.print)
+		told.Workers = 1
+		err := q.show(ctx, http.MethodPost, "/admin/workers/"+url.PathEscape(args[0])+"/"+wish, nil, &struct{}{}, print)
 		if job.KindOf(err) == job.NotFound {
 			return fmt.Errorf("%w; see outrider workers ls", err)
 		}
 		return err
-	}
-	return cmd
+	})
 }
 
-// directed is the server's answer to a directive.
-type directed struct {
-	wish    string
-	Workers int `json:"workers"`
-}
-
-func (d *directed) print(w io.Writer) error {
-	s := "s"
-	if d.Workers == 1 {
-		s = ""
-	}
-	_, err := fmt.Fprintf(w, "%s: %d worker%s, effective with the next heartbeat\n", d.wish, d.Workers, s)
-	return err
-}
-
-// workerList is the server's answer to ls.
-type workerList struct {
-	Workers []struct {
-		ID        string    `json:"id"`
-		State     string    `json:"state"`
-		Directive string    `json:"directive"`
-		Active    int       `json:"active_jobs"`
-		Hostname  string    `json:"hostname"`
-		BeatAt    time.Time `json:"last_heartbeat_at"`
-	} `json:"workers"`
-	Total int `json:"total"`
-}
-
-func (l *workerList) print(w io.Writer) error {
-	if len(l.Workers) == 0 {
-		_, err := fmt.Fprintln(w, "no worker has registered or sent a heartbeat")
+func printWorkers(out io.Writer, all []job.WorkerInfo) error {
+	if len(all) == 0 {
+		_, err := fmt.Fprintln(out, "no worker has registered or sent a heartbeat")
 		return err
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "WORKER\tSTATE\tDIRECTIVE\tJOBS\tHOST\tLAST BEAT")
-	for _, r := range l.Workers {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\n", wording.Printable(r.ID), wording.Printable(r.State), cmp.Or(r.Directive, "-"),
-			r.Active, wording.Printable(cmp.Or(r.Hostname, "-")), job.FormatTime(r.BeatAt))
+	rows := [][]string{{"WORKER", "STATE", "DIRECTIVE", "JOBS", "HOST", "LAST BEAT"}}
+	for _, w := range all {
+		state := cmp.Or(w.State, "running")
+		if w.Stale {
+			state = "stale"
+		}
+		rows = append(rows, []string{w.ID, state, cmp.Or(w.Directive, "-"), strconv.Itoa(w.Active), cmp.Or(w.Hostname, "-"), job.FormatTime(w.BeatAt)})
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	if l.Total > len(l.Workers) {
-		fmt.Fprintf(w, "\n%d of %d workers; all of them with GET /ojs/v1/workers, page by page\n", len(l.Workers), l.Total)
-	}
-	return nil
+	return table(out, rows)
 }

@@ -1,6 +1,7 @@
 package appdb
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -131,19 +132,10 @@ func parsePostgres(v string) (DSN, error) {
 	// Nothing is prepared, so that a pooler may give each transaction to another connection.
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
 	cfg.StatementCacheCapacity, cfg.DescriptionCacheCapacity = 0, 0
-	if cfg.ConnectTimeout == 0 {
-		cfg.ConnectTimeout = DialTimeout
-	}
+	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, DialTimeout)
 	cfg.RuntimeParams["client_encoding"] = "UTF8" // the server changes what its database keeps
-	if cfg.RuntimeParams["application_name"] == "" {
-		cfg.RuntimeParams["application_name"] = "outrider"
-	}
-	hosts := []string{net.JoinHostPort(cfg.Host, fmt.Sprint(cfg.Port))}
-	for _, f := range cfg.Fallbacks {
-		if h := net.JoinHostPort(f.Host, fmt.Sprint(f.Port)); h != hosts[len(hosts)-1] {
-			hosts = append(hosts, h)
-		}
-	}
+	cfg.RuntimeParams["application_name"] = cmp.Or(cfg.RuntimeParams["application_name"], "outrider")
+	hosts := slices.Compact(hostsOf(cfg))             // it is asked twice, with TLS and without
 	if len(hosts) > 1 && cfg.ValidateConnect == nil { // of several hosts one is the primary
 		cfg.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
@@ -152,6 +144,15 @@ func parsePostgres(v string) (DSN, error) {
 	}
 	return DSN{scheme: Postgres, shown: "postgres://***@" + strings.Join(hosts, ",") + "/" + cfg.Database,
 		name: word(cfg.Database), pg: cfg, secrets: secrets(cfg.User, append(sure.secrets(), cfg.Password)...)}, nil
+}
+
+// hostsOf are the hosts of a DSN of PostgreSQL, with their ports.
+func hostsOf(cfg *pgx.ConnConfig) []string {
+	hosts := []string{net.JoinHostPort(cfg.Host, fmt.Sprint(cfg.Port))}
+	for _, f := range cfg.Fallbacks {
+		hosts = append(hosts, net.JoinHostPort(f.Host, fmt.Sprint(f.Port)))
+	}
+	return hosts
 }
 
 // parseMySQL reads what follows "mysql:", as a URL or in the driver's own form.
@@ -167,15 +168,8 @@ func parseMySQL(v string) (DSN, error) {
 	if cfg.DBName == "" {
 		return DSN{}, errors.New("names no database; write mysql://user:password@host:3306/name")
 	}
-	if cfg.Timeout == 0 {
-		cfg.Timeout = DialTimeout
-	}
-	if cfg.ReadTimeout == 0 {
-		cfg.ReadTimeout = ioTimeout
-	}
-	if cfg.WriteTimeout == 0 {
-		cfg.WriteTimeout = ioTimeout
-	}
+	cfg.Timeout = cmp.Or(cfg.Timeout, DialTimeout)
+	cfg.ReadTimeout, cfg.WriteTimeout = cmp.Or(cfg.ReadTimeout, ioTimeout), cmp.Or(cfg.WriteTimeout, ioTimeout)
 	cfg.ParseTime, cfg.MultiStatements = false, false
 	cfg.InterpolateParams = true // one journey per statement, and nothing prepared in a pooler
 	cfg.RejectReadOnly = true    // a primary that has become a replica: look for the new one
@@ -205,11 +199,7 @@ func mysqlURL(v string) (*mysql.Config, []string, error) {
 	if err != nil {
 		return nil, nil, errMySQL
 	}
-	port := u.Port()
-	if port == "" {
-		port = "3306"
-	}
-	cfg.User, cfg.Net, cfg.Addr, cfg.DBName = u.User.Username(), "tcp", net.JoinHostPort(u.Hostname(), port), strings.TrimPrefix(u.Path, "/")
+	cfg.User, cfg.Net, cfg.Addr, cfg.DBName = u.User.Username(), "tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "3306")), strings.TrimPrefix(u.Path, "/")
 	cfg.Passwd, _ = u.User.Password()
 	return cfg, sure.secrets(), nil
 }
@@ -259,11 +249,8 @@ func word(s string) string {
 	return s
 }
 
-// dialect is the outbox of the database in a table of that name.
-func (d DSN) dialect(table string) (outbox.Dialect, error) {
-	return DialectOf(d.scheme, table)
-}
-
+// DialectOf returns the dialect of a scheme, for an outbox table of that name; empty
+// is the default one. The error is Invalid for a name that no table may have.
 func DialectOf(scheme, table string) (outbox.Dialect, error) {
 	switch scheme {
 	case Postgres:

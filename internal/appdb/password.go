@@ -25,7 +25,7 @@ var errBehind = errors.New("has parameters after the password that may be part o
 // parameters are those that a DSN may have. One that is none of them may be the
 // rest of a password.
 type parameters struct {
-	known   map[string]bool
+	known   []string
 	named   *regexp.Regexp // further ones, which no password comes before; nil: none
 	unknown error
 }
@@ -38,7 +38,7 @@ var mysqlParameters = parameters{mysqlNames, nil,
 
 // pgNames are those of a DSN of PostgreSQL: of the driver, and settings that a
 // server takes at the start of a session. Those of extensions and apps have a dot.
-var pgNames = words(`host port database dbname user password passfile connect_timeout sslmode ssl sslkey sslcert sslcertmode sslrootcert
+var pgNames = strings.Fields(`host port database dbname user password passfile connect_timeout sslmode ssl sslkey sslcert sslcertmode sslrootcert
 	sslnegotiation sslpassword sslsni krbspn krbsrvname target_session_attrs service servicefile min_protocol_version max_protocol_version
 	channel_binding require_auth application_name client_encoding options search_path timezone datestyle intervalstyle role
 	statement_timeout lock_timeout idle_in_transaction_session_timeout idle_session_timeout transaction_timeout
@@ -48,26 +48,18 @@ var pgNames = words(`host port database dbname user password passfile connect_ti
 	default_query_exec_mode statement_cache_capacity description_cache_capacity`)
 
 // mysqlNames are those of a DSN of MySQL: of the driver, and variables of a session.
-var mysqlNames = words(`allowallfiles allowcleartextpasswords allowfallbacktoplaintext allownativepasswords allowoldpasswords
+var mysqlNames = strings.Fields(`allowallfiles allowcleartextpasswords allowfallbacktoplaintext allownativepasswords allowoldpasswords
 	checkconnliveness clientfoundrows charset collation columnswithalias compress interpolateparams loc multistatements parsetime
 	timetruncate readtimeout rejectreadonly serverpubkey strict timeout tls writetimeout maxallowedpacket connectionattributes
 	time_zone sql_mode autocommit tx_isolation transaction_isolation tx_read_only transaction_read_only wait_timeout net_read_timeout net_write_timeout
 	lock_wait_timeout innodb_lock_wait_timeout max_execution_time max_statement_time interactive_timeout wsrep_sync_wait`)
 
 // secretParameters are those that hold a password.
-var secretParameters = words(`password sslpassword`)
+var secretParameters = strings.Fields(`password sslpassword`)
 
 // placing are the parameters that name what is printed, dialled or read. Behind
 // a password they may be a part of it.
-var placing = words(`host port database dbname user passfile service servicefile sslkey sslcert sslrootcert`)
-
-func words(s string) map[string]bool {
-	m := map[string]bool{}
-	for _, w := range strings.Fields(s) {
-		m[w] = true
-	}
-	return m
-}
+var placing = strings.Fields(`host port database dbname user passfile service servicefile sslkey sslcert sslrootcert`)
 
 // parts are those of a DSN in the form of a URL, as they are written.
 type parts struct {
@@ -94,7 +86,7 @@ func (p parts) secrets() (all []string) {
 	}
 	add(p.password())
 	for parameter := range strings.SplitSeq(p.query, "&") {
-		if name, v, _ := strings.Cut(parameter, "="); secretParameters[strings.ToLower(name)] {
+		if name, v, _ := strings.Cut(parameter, "="); slices.Contains(secretParameters, strings.ToLower(name)) {
 			add(v)
 		}
 	}
@@ -145,12 +137,12 @@ func sureQuery(query string, taken parameters) error {
 		further := taken.named != nil && taken.named.MatchString(name)
 		name = strings.ToLower(name)
 		switch {
-		case !valued || !taken.known[name] && !further:
+		case !valued || !slices.Contains(taken.known, name) && !further:
 			return taken.unknown
-		case secret && (further || placing[name] || secretParameters[name]):
+		case secret && (further || slices.Contains(placing, name) || slices.Contains(secretParameters, name)):
 			return errBehind
 		}
-		secret = secret || secretParameters[name]
+		secret = secret || slices.Contains(secretParameters, name)
 	}
 	return nil
 }
@@ -210,7 +202,7 @@ func SplitDSNs(v string) (all []string, err error) {
 	for i, part := range all[:len(all)-1] {
 		rest := strings.Join(all[i+1:], ",")
 		if mayGoOn(part, rest) {
-			return nil, errors.New("cannot be split: a comma before a DSN may belong to the previous password; write %2C for a comma in a password, and %40 for @, or give each database a flag --outbox of its own")
+			return nil, errors.New("cannot be split: a comma before a DSN may belong to the previous password; write %2C for a comma in a password, and %40 for @")
 		}
 	}
 	return all, nil
@@ -226,7 +218,7 @@ func mayGoOn(part, rest string) bool {
 	_, query, _ := strings.Cut(text, "?")
 	inQuery := slices.ContainsFunc(strings.Split(query, "&"), func(p string) bool {
 		name, _, _ := strings.Cut(p, "=")
-		return secretParameters[strings.ToLower(name)]
+		return slices.Contains(secretParameters, strings.ToLower(name))
 	})
 	return open && strings.Contains(rest, "@") || inQuery
 }

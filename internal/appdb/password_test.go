@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/outrider-jobs/outrider/internal/dsntest"
+	"github.com/outrider-jobs/outrider/internal/testdb"
 )
 
 // TestDSNsThatAreNotSure: a password that may end elsewhere is not guessed at.
@@ -78,10 +78,10 @@ func TestWhatIsSaidOfADSN(t *testing.T) {
 func TestNoPartOfAPasswordIsShownOrDialled(t *testing.T) {
 	taken := 0
 	rapid.Check(t, func(t *rapid.T) {
-		w, password := rapid.SampledFrom(dsntest.Ways()).Draw(t, "way"), dsntest.Password(t)
+		w, password := rapid.SampledFrom(testdb.Ways()).Draw(t, "way"), testdb.Password(t)
 		d, err := ParseDSN(w.Before + password + w.Behind)
 		if err != nil {
-			if part := dsntest.Leak(err.Error(), password); part != "" || d.shown != "" {
+			if part := testdb.Leak(err.Error(), password); part != "" || d.shown != "" {
 				t.Fatalf("%q of it is in %v, %s", part, err, d)
 			}
 			return
@@ -90,7 +90,7 @@ func TestNoPartOfAPasswordIsShownOrDialled(t *testing.T) {
 		if d.scheme != w.Scheme {
 			t.Fatalf("taken for one of %s: %s", d.scheme, d)
 		}
-		if part := dsntest.Leak(d.String()+d.name, password); part != "" || !strings.Contains(d.String(), w.Host) {
+		if part := testdb.Leak(d.String()+d.name, password); part != "" || !strings.Contains(d.String(), w.Host) {
 			t.Fatalf("%q of it is shown: %s", part, d)
 		}
 		if read := d.password(); !strings.Contains(password, "%") && read != password {

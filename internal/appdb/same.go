@@ -18,7 +18,7 @@ func (d DSN) Same(other DSN) bool {
 	}
 	switch d.scheme {
 	case Postgres:
-		return d.pg.Database == other.pg.Database && d.schemas() == other.schemas() && overlap(d.pgHosts(), other.pgHosts())
+		return d.pg.Database == other.pg.Database && d.schemas() == other.schemas() && overlap(hostsOf(d.pg), hostsOf(other.pg))
 	case MySQL:
 		return d.my.DBName == other.my.DBName && d.my.Net == other.my.Net && host(d.my.Addr) == host(other.my.Addr)
 	}
@@ -35,16 +35,11 @@ func (d DSN) schemas() string {
 	return path + " " + options
 }
 
-func (d DSN) pgHosts() []string {
-	hosts := []string{host(net.JoinHostPort(d.pg.Host, fmt.Sprint(d.pg.Port)))}
-	for _, f := range d.pg.Fallbacks {
-		hosts = append(hosts, host(net.JoinHostPort(f.Host, fmt.Sprint(f.Port))))
-	}
-	return hosts
-}
-
+// overlap reports whether two lists of hosts have one in common.
 func overlap(some, others []string) bool {
-	return slices.ContainsFunc(some, func(h string) bool { return slices.Contains(others, h) })
+	return slices.ContainsFunc(some, func(a string) bool {
+		return slices.ContainsFunc(others, func(b string) bool { return host(a) == host(b) })
+	})
 }
 
 // host is host:port in one spelling: this machine has several names.

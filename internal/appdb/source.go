@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/outrider-jobs/outrider/adapters/sqlite"
+	"github.com/outrider-jobs/outrider/internal/outboxsql"
 	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/outbox"
 	"github.com/outrider-jobs/outrider/sidecar/httpapi"
@@ -22,7 +22,8 @@ type Source struct {
 	name    string // in paths; no other source of this process has it
 	DB      *sql.DB
 	Dialect outbox.Dialect
-	made    bool // it is a SQLite file that was not there before
+	Args    string // how the program's user names it in a command, in the place of DSN; may be empty
+	made    bool   // it is a SQLite file that was not there before
 
 	Relay *outbox.Relay // nil without one
 	Mode  outbox.Release
@@ -46,7 +47,7 @@ func OpenOrMake(ctx context.Context, d DSN, table string) (*Source, error) {
 }
 
 func open(ctx context.Context, d DSN, table string) (*Source, error) {
-	dialect, err := d.dialect(table)
+	dialect, err := DialectOf(d.scheme, table)
 	if err != nil {
 		return nil, err // Invalid
 	}
@@ -79,10 +80,7 @@ func (s *Source) Init(ctx context.Context) error {
 			return s.Fault(job.Unavailable, err.Error())
 		}
 	}
-	if err := outbox.Init(ctx, s.DB, s.Dialect); err != nil {
-		return s.Fault(job.KindOf(err), err.Error())
-	}
-	return nil
+	return s.about(outbox.Init(ctx, s.DB, s.Dialect))
 }
 
 // Check says all that is wrong with the outbox, and what mends it. ticks asks for
@@ -90,7 +88,7 @@ func (s *Source) Init(ctx context.Context) error {
 func (s *Source) Check(ctx context.Context, ticks bool) error {
 	faults, err := outbox.Faults(ctx, s.DB, s.Dialect, ticks)
 	if err != nil {
-		return s.Fault(job.KindOf(err), err.Error())
+		return s.about(err)
 	}
 	return s.faulty(faults)
 }
@@ -100,18 +98,18 @@ func (s *Source) Explained(ctx context.Context, err error) error {
 	if why := s.Check(ctx, false); why != nil {
 		return why
 	}
-	return s.Fault(job.KindOf(err), err.Error())
+	return s.about(err)
 }
 
 // CheckRows says which rows have a status that is none. It counts all rows.
 func (s *Source) CheckRows(ctx context.Context) error {
 	is, err := outbox.Inspect(ctx, s.DB, s.Dialect, time.Now())
 	if err != nil {
-		return s.Fault(job.KindOf(err), err.Error())
+		return s.about(err)
 	}
 	var faults []string
 	for _, o := range is.Strays {
-		faults = append(faults, StrayText(o, " "))
+		faults = append(faults, fmt.Sprintf("%q: %s", o.Status, StrayText(o)))
 	}
 	return s.faulty(faults)
 }
@@ -126,43 +124,37 @@ func (s *Source) faulty(faults []string) error {
 	return nil
 }
 
-// Fault is an error about this outbox. Where others write DSN for one, a file is named.
+// Fault is an error about this outbox. Advice that says DSN is given with Args.
 func (s *Source) Fault(kind job.Kind, text string) error {
-	if s.DSN.scheme == SQLite {
-		command := s.DSN.String()
-		if s.Dialect.Table() != sqlite.DefaultTable {
-			command += " --outbox-table " + s.Dialect.Table()
-		}
-		text = strings.ReplaceAll(text, "DSN", command)
+	if s.Args != "" {
+		text = strings.ReplaceAll(text, "DSN", s.Args)
 	}
 	return job.Errorf(kind, "outbox %s: %s", s.DSN, text)
 }
 
+// about is an error of the outbox, or nil, as one about this source.
+func (s *Source) about(err error) error {
+	if err == nil {
+		return nil
+	}
+	return s.Fault(job.KindOf(err), err.Error())
+}
+
 // StrayText says what is wrong with rows that no relay takes, and what mends it.
-func StrayText(o outbox.Stray, gap string) string {
+func StrayText(o outbox.Stray) string {
 	rows := "1 row has"
 	if o.Rows != 1 {
 		rows = fmt.Sprintf("%d rows have", o.Rows)
 	}
-	return fmt.Sprintf("%q:%s%s this invalid status, so no relay takes them; set it to 'pending' or delete them", o.Status, gap, rows)
+	return rows + " this invalid status, so no relay takes them; set it to 'pending' or delete them"
 }
 
 // Exec runs statements that each end in a semicolon and a line feed, in one transaction.
 func (s *Source) Exec(ctx context.Context, text string) error {
-	tx, err := s.DB.BeginTx(ctx, nil)
-	if err != nil {
+	if err := outboxsql.Run(ctx, s.DB, text); err != nil {
 		return s.Fault(job.Unavailable, err.Error())
 	}
-	defer tx.Rollback() // after Commit it does nothing
-	for _, stmt := range strings.SplitAfter(text, ";\n") {
-		if strings.TrimSpace(stmt) == "" {
-			continue
-		}
-		if _, err := tx.ExecContext(ctx, stmt); err != nil {
-			return s.Fault(job.Unavailable, err.Error())
-		}
-	}
-	return tx.Commit()
+	return nil
 }
 
 // Rename gives the source another name in paths.

@@ -38,11 +38,8 @@ func ParseTarget(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// UnreachableError is that no server answers.
-type UnreachableError struct{ error }
-
-// Unwrap is why.
-func (e *UnreachableError) Unwrap() error { return e.error }
+// ErrUnreachable is that nothing listens where the server should be.
+var ErrUnreachable = errors.New("no server answers")
 
 // dialConn connects to a server. Whatever happens on the connection ends by then.
 func dialConn(ctx context.Context, u *url.URL, by time.Time) (*conn, error) {
@@ -53,7 +50,7 @@ func dialConn(ctx context.Context, u *url.URL, by time.Time) (*conn, error) {
 	d := net.Dialer{Timeout: 5 * time.Second}
 	nc, err := d.DialContext(ctx, network, where)
 	if err != nil {
-		return nil, &UnreachableError{fmt.Errorf("no server answers at %s (%w); start one with: outrider serve", u, err)}
+		return nil, fmt.Errorf("%w at %s (%w); start one with: outrider serve", ErrUnreachable, u, err)
 	}
 	if err := nc.SetDeadline(by); err != nil {
 		nc.Close()

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,10 +23,7 @@ const (
 // from that instant until anybody can see the job. It has a server of its own,
 // which is idle otherwise.
 func (b *bench) cron(ctx context.Context) (results []Result, err error) {
-	n := b.cfg.Jobs
-	if n == 0 {
-		n = benchSchedules
-	}
+	n := cmp.Or(b.cfg.Jobs, benchSchedules)
 	server, err := b.startChild(ctx, "serve", "--listen", "127.0.0.1:0", "--db", filepath.Join(b.dir, "cron.db"))
 	if err != nil {
 		return nil, err
@@ -65,7 +63,7 @@ func (b *bench) schedule(ctx context.Context, c *client.Client, n int) error {
 		})
 	}
 	wg.Wait()
-	return firstOf(errs)
+	return cmp.Or(errs...)
 }
 
 // lateness looks again and again at how many of the jobs are there.
@@ -89,8 +87,8 @@ func lateness(ctx context.Context, c *client.Client, at time.Time, n int) (Resul
 		}
 		time.Sleep(time.Millisecond)
 	}
-	r := sum([]*caller{&seen}, time.Since(at))
-	r.Workload, r.What, r.PerSecond = "cron", "due to visible", 0
+	r := sum("cron", "due to visible", []*caller{&seen}, time.Since(at))
+	r.PerSecond = 0 // they are due at one instant, so a rate would say nothing
 	return r, nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
-	"time"
 
 	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/sidecar"
@@ -30,58 +29,49 @@ func (b *bench) inProcess(ctx context.Context) (results []Result, err error) {
 	}()
 	defer func() { stop(); <-stopped }()
 
-	enqueue, err := b.enqueueInProcess(ctx, side)
+	push, err := job.ParseEnvelope(b.jobJSON("bench-push"))
 	if err != nil {
 		return nil, err
 	}
-	cycle, err := b.cycleInProcess(ctx, side)
-	return []Result{enqueue, cycle}, err
-}
-
-func (b *bench) enqueueInProcess(ctx context.Context, svc job.Service) (Result, error) {
-	e, err := job.ParseEnvelope(b.jobJSON("bench-push"))
+	cycle, err := job.ParseEnvelope(b.jobJSON("bench-cycle"))
 	if err != nil {
-		return Result{}, err
+		return nil, err
 	}
-	r, err := b.load(b.callers(), func(*caller) (int, error) {
-		_, err := svc.EnqueueChecked(ctx, e)
+	pushed, err := b.load("inprocess-push", "call", b.callers(), func(*caller) (int, error) {
+		_, err := side.EnqueueChecked(ctx, push)
 		return 1, err
 	})
-	r.Workload, r.What = "inprocess-push", "call"
-	return r, err
+	if err != nil {
+		return nil, err
+	}
+	cycled, err := b.load("inprocess-cycle", "cycle of 1 job", b.callers(), func(*caller) (int, error) { return cycleOnce(ctx, side, cycle) })
+	return []Result{pushed, cycled}, err
 }
 
-func (b *bench) cycleInProcess(ctx context.Context, svc job.Service) (Result, error) {
-	e, err := job.ParseEnvelope(b.jobJSON("bench-cycle"))
-	if err != nil {
-		return Result{}, err
+var fetchOne = job.FetchRequest{Queues: []string{"bench-cycle"}, Count: 1, Worker: "bench"}
+
+// cycleOnce enqueues a job, fetches one and acknowledges it.
+func cycleOnce(ctx context.Context, svc job.Service, e job.Checked) (int, error) {
+	if _, err := svc.EnqueueChecked(ctx, e); err != nil {
+		return 0, fmt.Errorf("enqueue: %w", err)
 	}
-	fetch := job.FetchRequest{Queues: []string{"bench-cycle"}, Count: 1, Worker: "bench"}
-	r, err := b.load(b.callers(), func(*caller) (int, error) {
-		if _, err := svc.EnqueueChecked(ctx, e); err != nil {
-			return 0, fmt.Errorf("enqueue: %w", err)
+	jobs, err := svc.Fetch(ctx, fetchOne)
+	if err != nil {
+		return 0, fmt.Errorf("fetch: %w", err)
+	}
+	for _, j := range jobs {
+		if _, err := svc.Ack(ctx, job.Claim{ID: j.ID, Token: j.Lease.Token, Worker: j.Lease.Worker}, nil); err != nil {
+			return 0, fmt.Errorf("ack: %w", err)
 		}
-		jobs, err := svc.Fetch(ctx, fetch)
-		if err != nil {
-			return 0, fmt.Errorf("fetch: %w", err)
-		}
-		for _, j := range jobs {
-			c := job.Claim{ID: j.ID, Token: j.Lease.Token, Worker: j.Lease.Worker}
-			if _, err := svc.Ack(ctx, c, nil); err != nil {
-				return 0, fmt.Errorf("ack: %w", err)
-			}
-		}
-		return len(jobs), nil
-	})
-	r.Workload, r.What = "inprocess-cycle", "cycle of 1 job"
-	return r, err
+	}
+	return len(jobs), nil
 }
 
 // callers are goroutines without a connection.
 func (b *bench) callers() []*caller {
 	cs := make([]*caller, b.cfg.Concurrency)
 	for i := range cs {
-		cs[i] = &caller{samples: make([]time.Duration, 0, 1<<12)}
+		cs[i] = newCaller(nil)
 	}
 	return cs
 }

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -18,6 +19,10 @@ type caller struct {
 	samples []time.Duration
 	claims  []claim // fetched, not yet acknowledged
 	buf     []byte  // for request bodies
+}
+
+func newCaller(c *conn) *caller {
+	return &caller{conn: c, samples: make([]time.Duration, 0, 1<<12)}
 }
 
 // claim is what a worker must name to acknowledge a job.
@@ -53,15 +58,16 @@ func (b *bench) dial(ctx context.Context, n int) ([]*caller, func(), error) {
 			hangUp()
 			return nil, nil, err
 		}
-		cs = append(cs, &caller{conn: c, samples: make([]time.Duration, 0, 1<<12)})
+		cs = append(cs, newCaller(c))
 	}
 	unhook := context.AfterFunc(ctx, hangUp)
 	return cs, func() { unhook(); hangUp() }, nil
 }
 
 // load has every caller repeat step, which answers how many jobs it has dealt
-// with, until the time or the number of jobs is reached.
-func (b *bench) load(cs []*caller, step func(*caller) (int, error)) (Result, error) {
+// with, until the time or the number of jobs is reached. what is what a latency is
+// the time of.
+func (b *bench) load(name, what string, cs []*caller, step func(*caller) (int, error)) (Result, error) {
 	share := 0
 	if b.cfg.Jobs > 0 {
 		share = (b.cfg.Jobs + len(cs) - 1) / len(cs)
@@ -75,7 +81,7 @@ func (b *bench) load(cs []*caller, step func(*caller) (int, error)) (Result, err
 	}
 	wg.Wait()
 	took := time.Since(began)
-	return sum(cs, took), firstOf(errs)
+	return sum(name, what, cs, took), cmp.Or(errs...)
 }
 
 // repeat does step until end, or until share jobs are done if that is not 0.
@@ -96,18 +102,9 @@ func (c *caller) repeat(end time.Time, share int, step func(*caller) (int, error
 	return nil
 }
 
-func firstOf(errs []error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // sum adds up what the callers have done in the time that it took.
-func sum(cs []*caller, took time.Duration) Result {
-	var r Result
+func sum(name, what string, cs []*caller, took time.Duration) Result {
+	r := Result{Workload: name, What: what, Seconds: took.Seconds()}
 	var samples []time.Duration
 	for _, c := range cs {
 		r.Jobs += c.jobs
@@ -116,7 +113,6 @@ func sum(cs []*caller, took time.Duration) Result {
 		}
 		samples = append(samples, c.samples...)
 	}
-	r.Seconds = took.Seconds()
 	r.PerSecond = float64(r.Jobs) / r.Seconds
 	r.P50, r.P99 = quantile(samples, 0.50), quantile(samples, 0.99)
 	r.Samples = len(samples)

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -33,7 +32,15 @@ func (b *bench) outbox(ctx context.Context) (results []Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, clearTables(src, b.cfg.Outbox != ""), src.DB.Close()) }()
+	if d.Scheme() == appdb.SQLite { // the DSN of a server has a password, which is not shown
+		src.Args = d.String() + " --outbox-table " + benchTable
+	}
+	defer func() {
+		if b.cfg.Outbox != "" { // it is not the bench's own
+			err = errors.Join(err, clearTables(src))
+		}
+		err = errors.Join(err, src.DB.Close())
+	}()
 	if err := src.Init(ctx); err != nil {
 		return nil, err
 	}
@@ -55,7 +62,7 @@ type waking struct {
 	poke  bool
 }
 
-// wakings are the ways that a database knows.
+// wakings are the ways that a database offers.
 func wakings(s *appdb.Source) []waking {
 	if s.DSN.Scheme() == appdb.SQLite {
 		return []waking{{name: "outbox"}}
@@ -67,11 +74,8 @@ func wakings(s *appdb.Source) []waking {
 	return ways
 }
 
-// clearTables takes the tables of a bench out of a database that is not its own.
-func clearTables(s *appdb.Source, theirs bool) error {
-	if !theirs {
-		return nil
-	}
+// clearTables drops the tables of a bench.
+func clearTables(s *appdb.Source) error {
 	for _, table := range []string{"", "_relays", "_identity", "_ticks"} {
 		if _, err := s.DB.Exec("DROP TABLE IF EXISTS " + benchTable + table); err != nil {
 			return s.Fault(job.Unavailable, err.Error())
@@ -107,31 +111,27 @@ func (b *bench) commits(ctx context.Context, src *appdb.Source, way waking) (Res
 		return Result{}, err
 	}
 	defer hangUp()
-	c, err := job.ParseEnvelope(b.jobJSON("bench-outbox"))
+	e, err := b.outboxJob()
 	if err != nil {
 		return Result{}, err
 	}
-	e, box := c.Envelope(), outbox.New(src.Dialect)
-	r, err := b.wakeUps(ctx, cs[0], "bench-outbox", func() (time.Time, error) {
-		err := commitOne(ctx, src.DB, box, e)
+	return b.wakeUps(ctx, way.name, "COMMIT to FETCH answered", cs[0], "bench-outbox", func() (time.Time, error) {
+		err := commitOne(ctx, src, e)
 		at := time.Now()
 		if err == nil && way.poke {
 			_, err = cs[1].post(pathPoke, nil)
 		}
 		return at, err
 	})
-	r.Workload, r.What = way.name, "COMMIT to FETCH answered"
-	return r, err
 }
 
 // appAlone is what the row costs the app: its transaction of one INSERT with a
 // second one into the outbox, and without, by turns.
 func (b *bench) appAlone(ctx context.Context, src *appdb.Source) ([]Result, error) {
-	c, err := job.ParseEnvelope(b.jobJSON("bench-outbox"))
+	e, err := b.outboxJob()
 	if err != nil {
 		return nil, err
 	}
-	e, box := c.Envelope(), outbox.New(src.Dialect)
 	var with, without caller
 	began := time.Now()
 	for n := 0; time.Since(began) < b.cfg.Duration && (b.cfg.Jobs == 0 || n < b.cfg.Jobs); n++ {
@@ -140,27 +140,31 @@ func (b *bench) appAlone(ctx context.Context, src *appdb.Source) ([]Result, erro
 			es   []job.Envelope
 		}{{&without, []job.Envelope{e}}, {&with, []job.Envelope{e, e}}} {
 			at := time.Now()
-			if err := commitOne(ctx, src.DB, box, c.es...); err != nil {
+			if err := commitOne(ctx, src, c.es...); err != nil {
 				return nil, err
 			}
 			c.into.samples = append(c.into.samples, time.Since(at))
 			c.into.jobs++
 		}
 	}
-	results := []Result{sum([]*caller{&without}, time.Since(began)), sum([]*caller{&with}, time.Since(began))}
-	for i, name := range []string{"app-one-row", "app-two-rows"} {
-		results[i].Workload, results[i].What, results[i].PerSecond = name, "transaction of the app", 0
-	}
-	return results, nil
+	one := sum("app-one-row", "transaction of the app", []*caller{&without}, time.Since(began))
+	two := sum("app-two-rows", "transaction of the app", []*caller{&with}, time.Since(began))
+	one.PerSecond, two.PerSecond = 0, 0 // by turns, so a rate would say nothing
+	return []Result{one, two}, nil
+}
+
+func (b *bench) outboxJob() (job.Envelope, error) {
+	c, err := job.ParseEnvelope(b.jobJSON("bench-outbox"))
+	return c.Envelope(), err
 }
 
 // commitOne is a transaction of the app.
-func commitOne(ctx context.Context, db *sql.DB, box *outbox.Outbox, es ...job.Envelope) error {
-	tx, err := db.BeginTx(ctx, nil)
+func commitOne(ctx context.Context, src *appdb.Source, es ...job.Envelope) error {
+	tx, err := src.DB.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("the shop: %w", err)
 	}
-	if _, err := box.Add(ctx, tx, es...); err != nil {
+	if _, err := outbox.New(src.Dialect).Add(ctx, tx, es...); err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
 	return tx.Commit()

@@ -20,12 +20,11 @@ func (b *bench) pickup(ctx context.Context) ([]Result, error) {
 	}
 	defer hangUp()
 	body := b.jobJSON("bench-pickup")
-	r, err := b.wakeUps(ctx, cs[0], "bench-pickup", func() (time.Time, error) {
+	r, err := b.wakeUps(ctx, "pickup", "PUSH to FETCH answered", cs[0], "bench-pickup", func() (time.Time, error) {
 		sent := time.Now()
 		_, err := cs[1].post(pathPush, body)
 		return sent, err
 	})
-	r.Workload, r.What = "pickup", "PUSH to FETCH answered"
 	return []Result{r}, err
 }
 
@@ -36,7 +35,7 @@ type arrival struct {
 }
 
 // wakeUps has worker wait for a job again and again; cause makes one and says when.
-func (b *bench) wakeUps(ctx context.Context, worker *caller, queue string, cause func() (time.Time, error)) (Result, error) {
+func (b *bench) wakeUps(ctx context.Context, name, what string, worker *caller, queue string, cause func() (time.Time, error)) (Result, error) {
 	limit := maxPickups
 	if b.cfg.Jobs > 0 {
 		limit = min(limit, b.cfg.Jobs)
@@ -65,7 +64,7 @@ func (b *bench) wakeUps(ctx context.Context, worker *caller, queue string, cause
 		worker.samples = append(worker.samples, a.at.Sub(caused))
 		worker.jobs++
 	}
-	r := sum([]*caller{worker}, time.Since(began))
+	r := sum(name, what, []*caller{worker}, time.Since(began))
 	r.PerSecond = 0 // paced, so a rate would say nothing
 	return r, nil
 }

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,16 +53,8 @@ func (b *bench) jobJSON(queue string) []byte {
 }
 
 func (b *bench) batchJSON(queue string, n int) []byte {
-	one := b.jobJSON(queue)
-	return append(append([]byte(`{"jobs":[`), bytes.Join(slicesOf(one, n), []byte{','})...), "]}"...)
-}
-
-func slicesOf(one []byte, n int) [][]byte {
-	all := make([][]byte, n)
-	for i := range all {
-		all[i] = one
-	}
-	return all
+	one := string(b.jobJSON(queue))
+	return []byte(`{"jobs":[` + one + strings.Repeat(","+one, n-1) + "]}")
 }
 
 func fetchJSON(queue string, count, blockMS int) []byte {
@@ -75,8 +68,7 @@ func (b *bench) run(ctx context.Context, name, what string, step func(*caller) (
 		return nil, err
 	}
 	defer hangUp()
-	r, err := b.load(cs, step)
-	r.Workload, r.What = name, what
+	r, err := b.load(name, what, cs, step)
 	for _, c := range cs {
 		b.held = append(b.held, c.claims...)
 	}
@@ -113,23 +105,16 @@ func (b *bench) batch(ctx context.Context) ([]Result, error) {
 
 // fill puts a backlog into queue that lasts for the duration, or for as many jobs as are asked for.
 func (b *bench) fill(ctx context.Context, queue string) error {
-	n := b.cfg.Jobs
-	if n == 0 {
-		n = int(math.Min(12_000*math.Ceil(b.cfg.Duration.Seconds()), 200_000))
-	}
+	n := cmp.Or(b.cfg.Jobs, int(min(12_000*math.Ceil(b.cfg.Duration.Seconds()), 200_000)))
 	cs, hangUp, err := b.dial(ctx, 1)
 	if err != nil {
 		return err
 	}
 	defer hangUp()
-	for n > 0 {
-		size := min(n, 500)
-		if _, err := cs[0].post(pathBatch, b.batchJSON(queue, size)); err != nil {
-			return err
-		}
-		n -= size
+	for ; n > 0 && err == nil; n -= 500 {
+		_, err = cs[0].post(pathBatch, b.batchJSON(queue, min(n, 500)))
 	}
-	return nil
+	return err
 }
 
 func (b *bench) fetch(ctx context.Context) ([]Result, error) {
@@ -212,13 +197,12 @@ func (b *bench) ack(ctx context.Context) ([]Result, error) {
 		c := cs[i%len(cs)]
 		c.claims = append(c.claims, h)
 	}
-	r, err := b.load(cs, func(c *caller) (int, error) {
+	r, err := b.load("ack", "request", cs, func(c *caller) (int, error) {
 		if len(c.claims) == 0 {
 			return 0, errDry
 		}
 		return 1, c.ackLast()
 	})
-	r.Workload, r.What = "ack", "request"
 	return []Result{r}, err
 }
 

@@ -232,8 +232,3 @@ That was one machine, two databases and three processes. Next, with your own:
   sqlite3 shop.db "INSERT INTO ojs_outbox (job_type, job_args) VALUES ('email.send', '[\"ada@example.com\"]')"
 `, self)
 }
-
-// tail passes on what a process of the demo writes to its stderr, with its name in front.
-func (d *demo) tail(who string, from io.Reader) {
-	scan(from, func(line string) { d.say(who, "%s", line) })
-}

@@ -19,6 +19,8 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
+var childSettings = []string{"OUTRIDER_LOG_LEVEL=warn", "OUTRIDER_SHUTDOWN_GRACE=2s"}
+
 // scan calls fn with every line until the reader ends.
 func scan(from io.Reader, fn func(line string)) {
 	for s := bufio.NewScanner(from); s.Scan(); {
@@ -42,7 +44,7 @@ func (d *demo) launch(cmd *exec.Cmd, who string, out func(string)) (wait func() 
 	}
 	var reading sync.WaitGroup
 	reading.Go(func() { scan(stdout, out) })
-	reading.Go(func() { d.tail(who, stderr) })
+	reading.Go(func() { scan(stderr, func(line string) { d.say(who, "%s", line) }) })
 	return func() error {
 		reading.Wait()
 		return cmd.Wait()
@@ -89,7 +91,7 @@ func (d *demo) startServer(ctx context.Context, fail context.CancelCauseFunc, pr
 
 // serveOnce is one life of the server.
 func (d *demo) serveOnce(ctx context.Context, listen string, ready func(url string)) error {
-	cmd, err := self.Command(ctx, 5*time.Second, []string{"OUTRIDER_LOG_LEVEL=warn", "OUTRIDER_SHUTDOWN_GRACE=2s"}, "serve", "--listen", listen, "--db", filepath.Join(d.dir, "outrider.db"), "--outbox", "sqlite:"+d.shop.path)
+	cmd, err := self.Command(ctx, 5*time.Second, childSettings, "serve", "--listen", listen, "--db", filepath.Join(d.dir, "outrider.db"), "--outbox", "sqlite:"+d.shop.path)
 	if err != nil {
 		return err
 	}
@@ -109,7 +111,7 @@ func (d *demo) serveOnce(ctx context.Context, listen string, ready func(url stri
 // startWorker runs the worker in a process of its own, which knows the server's
 // address and nothing else.
 func (d *demo) startWorker(ctx context.Context, fail context.CancelCauseFunc, processes *sync.WaitGroup) error {
-	cmd, err := self.Command(ctx, 5*time.Second, []string{"OUTRIDER_LOG_LEVEL=warn", "OUTRIDER_SHUTDOWN_GRACE=2s"}, "demo-worker", "--url", d.url)
+	cmd, err := self.Command(ctx, 5*time.Second, childSettings, "demo-worker", "--url", d.url)
 	if err != nil {
 		return err
 	}

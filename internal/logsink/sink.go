@@ -42,7 +42,7 @@ type Sink struct {
 	mu      sync.Mutex
 	next    []byte          // what waits to be carried
 	dropped int             // lines that came after it and found no room
-	full    bool            // nothing but what is grave is taken, so that no line stands behind a later one
+	full    bool            // only important lines are taken, so that no line stands behind a later one
 	busy    bool            // not everything is carried
 	idle    []chan struct{} // to be closed when everything is
 	closed  bool
@@ -67,7 +67,7 @@ func New(w io.Writer, o Options) *Sink {
 
 // Write keeps a copy of p, or drops and counts it where there is no room. It
 // never waits for the writer and never fails. An eighth of the room is left for
-// what is grave.
+// important lines.
 func (s *Sink) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +80,7 @@ func (s *Sink) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// important is the way into the sink for what must not be dropped for what is not.
+// important is the way into the sink for lines that must not be dropped for others.
 type important struct{ s *Sink }
 
 func (g important) Write(p []byte) (int, error) {

@@ -49,18 +49,10 @@ func bounded(setting, group, own int64) Allowance {
 // group, or 0.
 func Limit(setting int64, own string) (m Allowance, group int64) {
 	group = groupLimit()
-	m = bounded(setting, group, size(own))
+	bytes, _ := ParseSize(own) // 0 for what is no size
+	m = bounded(setting, group, bytes)
 	debug.SetMemoryLimit(m.Heap)
 	return m, group
-}
-
-// size is a size as the settings and GOMEMLIMIT spell one, and 0 for what is none.
-func size(v string) int64 {
-	n, err := ParseSize(v)
-	if err != nil {
-		return 0
-	}
-	return n
 }
 
 // ParseSize reads a number of bytes: 268435456, 256MB or 256MiB, which are the same.
@@ -83,7 +75,7 @@ func ParseSize(v string) (int64, error) {
 	return n << shift, nil
 }
 
-// Least is the least that a server can live with.
+// Least is the smallest limit with which a server works.
 const Least = 64 << 20
 
 const (

@@ -51,7 +51,7 @@ func TestTheRuntimeKeepsToTheLesserLimit(t *testing.T) {
 	for own, want := range map[string]int64{"": 192 << 20, "off": 192 << 20, "512MiB": 192 << 20, "100MiB": 100 << 20} {
 		before := debug.SetMemoryLimit(math.MaxInt64)
 		t.Cleanup(func() { debug.SetMemoryLimit(before) })
-		if n := size(own); n > 0 {
+		if n, _ := ParseSize(own); n > 0 {
 			debug.SetMemoryLimit(n) // as the runtime does by itself
 		}
 		m, _ := Limit(256<<20, own)

@@ -14,15 +14,15 @@ import (
 	"github.com/outrider-jobs/outrider/internal/rawjson"
 )
 
-// LeastConnections is how many connections there may always be, also where hardly
-// a file may be opened.
+// LeastConnections is how many connections are always allowed, even if this process
+// may hardly open a file.
 const LeastConnections = 8
 
 const (
-	filesOfStore = 64                     // that connections leave for the store, the outboxes and the log
-	idleLeast    = time.Second            // that a connection has been idle before another takes its place
-	refusals     = 16                     // that are answered at once; further ones are closed without a word
-	refusalTime  = 200 * time.Millisecond // for a caller to take one
+	filesOfStore = 64                     // that are kept free for the store, the outboxes and the log
+	idleLeast    = time.Second            // before a connection that is idle may be closed for another
+	refusals     = 16                     // that are answered at the same time; further connections are closed without an answer
+	refusalTime  = 200 * time.Millisecond // that a caller has to read one
 )
 
 // refusal is the answer on a connection that is one too many (contract §1.3).
@@ -40,8 +40,8 @@ func refusal(setting string) []byte {
 	return fmt.Appendf(nil, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/openjobspec+json\r\nRetry-After: 1\r\nX-Request-Id: %s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", id, len(body), body)
 }
 
-// connections bounds how many there are at once, in all and of one process where
-// the system can tell whose they are: over a unix socket. Over TCP all callers are
+// connections bounds how many there are at once, in all and per process where the
+// system can tell whose they are: over a unix socket. Over TCP all callers are
 // 127.0.0.1, and nothing tells them apart.
 type connections struct {
 	net.Listener
@@ -60,12 +60,12 @@ type connections struct {
 
 // connection is what is known of one.
 type connection struct {
-	idle atomic.Int64 // since when, in nanoseconds since 1970; 0 while it works
-	peer int          // id of the process at its other end; 0 is not known
+	idle atomic.Int64 // since when, in nanoseconds since 1970; 0 while it is in use
+	peer int          // id of the process at its other end; 0 if not known
 }
 
-// limit bounds the connections that ln accepts. allowed is how many
-// files this process may open, 0 for not known.
+// limit bounds the connections that ln accepts. allowed is how many files this process
+// may open, 0 if not known.
 func limit(ln net.Listener, most, allowed int, setting string, log *slog.Logger) *connections {
 	if room := max(allowed-filesOfStore, LeastConnections); allowed > 0 && room < most {
 		log.Warn("fewer connections are accepted than "+setting+" allows, because this process may not open more files; raise its limit (ulimit -n, LimitNOFILE=)",
@@ -89,7 +89,8 @@ func (l *connections) Accept() (net.Conn, error) {
 	}
 }
 
-// admit takes a connection in, if need be in place of the one that has been idle longest.
+// admit takes a connection in, if necessary in place of the one that has been idle
+// longest.
 func (l *connections) admit(c net.Conn) bool {
 	k := &connection{peer: peerOf(c)}
 	l.mu.Lock()
@@ -110,7 +111,8 @@ func (l *connections) admit(c net.Conn) bool {
 	return true
 }
 
-// logFull says at most once a minute that connections are refused. The caller holds mu.
+// logFull logs at most once a minute that connections are refused. The caller holds
+// mu.
 func (l *connections) logFull(what string, args ...any) {
 	if time.Since(l.loggedAt) > time.Minute {
 		l.loggedAt = time.Now()
@@ -132,11 +134,11 @@ func (l *connections) displace() bool {
 		return false
 	}
 	l.forget(oldest)
-	_ = oldest.Close() // nobody asks anything on it
+	_ = oldest.Close() // no request is under way on it
 	return true
 }
 
-// forget takes a connection out of the books. The caller holds mu.
+// forget no longer counts a connection. The caller holds mu.
 func (l *connections) forget(c net.Conn) {
 	k, ok := l.open.LoadAndDelete(c)
 	if !ok {
@@ -168,7 +170,8 @@ func (l *connections) state(c net.Conn, s http.ConnState) {
 	}
 }
 
-// refuse says why and closes, without keeping the next one waiting.
+// refuse says why and closes, in the background: the next connection does not wait for
+// it.
 func (l *connections) refuse(c net.Conn) {
 	select {
 	case l.answer <- struct{}{}:
@@ -184,7 +187,7 @@ func (l *connections) refuse(c net.Conn) {
 			return
 		}
 		if half, ok := c.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
-			_, _ = c.Read(make([]byte, 4<<10)) // a request that is left unread would take the answer with it
+			_, _ = c.Read(make([]byte, 4<<10)) // closing with the request unread would reset the connection, and the answer would be lost
 		}
 	}()
 }

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-const crowdedFor = 5 * time.Second // without a connection that was refused, until it is over
+const crowdedFor = 5 * time.Second // without a failed accept before it counts as over
 
-// fileLimit is a listener that tells when no connection can be taken as there are
-// too many open files, once, and once when that is over. net/http waits a little
-// and tries again, and says so at debug only.
+// fileLimit is a listener that logs when it cannot accept because too many files are
+// open: once when it begins, and once when it is over. net/http waits a little and
+// tries again, and logs that at debug only.
 type fileLimit struct {
 	net.Listener
 	log *slog.Logger
@@ -22,7 +22,7 @@ type fileLimit struct {
 	calm *time.Timer // ends it; nil while it is not crowded
 }
 
-// Accept is Accept of the listener; it waits for nothing else.
+// Accept waits for the next connection.
 func (c *fileLimit) Accept() (net.Conn, error) {
 	conn, err := c.Listener.Accept()
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
@@ -34,7 +34,7 @@ func (c *fileLimit) Accept() (net.Conn, error) {
 func (c *fileLimit) report(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.calm != nil && c.calm.Stop() { // it lasts; a timer that has ended must not be set again, for it would tell once more
+	if c.calm != nil && c.calm.Stop() { // it goes on; a timer that has ended must not be reset, as it would log a second time
 		c.calm.Reset(crowdedFor)
 		return
 	}

@@ -3,6 +3,6 @@
 // clear where each request ends.
 //
 // It may import job, for the errors of a request, and internal/rawjson, for the
-// one answer that it gives itself. It must never decide what a
-// request asks for or how that is answered: sidecar/httpapi does.
+// one answer that it gives itself. It must never decide what a request asks for or
+// how that is answered: sidecar/httpapi does.
 package netguard

@@ -12,12 +12,12 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// Where a request ends must be the same for all who pass it on: of two servers
-// that part one stream in two ways, the second answers requests which the first
-// has never seen. net/http forgives some of what is not clear, and does not say
-// so to a handler: a line that ends without a carriage return, a length beside
-// chunks, a line that is folded. So the first lines of each request are kept as
-// they came, and looked at before it is answered.
+// All servers that pass a request on must agree where it ends: if two of them split
+// one stream differently, the second answers requests which the first has never
+// seen. net/http accepts some requests whose end is not clear, and does not tell a
+// handler: a line that ends without a carriage return, a length beside chunks, a
+// folded line. So the head of each request is kept as it came, and checked before
+// the request is answered.
 
 // framed is a listener whose connections keep the heads of their requests.
 type framed struct{ net.Listener }
@@ -35,21 +35,21 @@ func (l framed) Accept() (net.Conn, error) {
 // read at once behind it.
 const maxKept = 32 << 10
 
-// maxIdle is how much room a connection keeps that has nothing to say.
+// maxIdle is how large a buffer a connection keeps while nothing is in it.
 const maxIdle = 2 << 10
 
-// framedConn keeps what comes over a connection from the head of the next
-// request on. What is read while a handler runs is kept, too.
+// framedConn keeps what comes over a connection, from the head of the next request on.
+// That includes what is read while a handler runs.
 type framedConn struct {
 	net.Conn
 
 	mu    sync.Mutex
 	kept  []byte
-	skip  int64 // bytes of a body that come before that head
-	blind bool  // nobody knows any more where a head begins: there will be none
+	skip  int64 // bytes of a body that are still to come before that head
+	blind bool  // it is no longer known where a head begins, so none is kept
 }
 
-// frameKey is under what a request's context has its connection.
+// frameKey is the key of the connection in the context of a request.
 type frameKey struct{}
 
 // frameContext is for [http.Server.ConnContext].
@@ -92,8 +92,8 @@ func (c *framedConn) CloseWrite() error {
 // NetConn is the connection itself.
 func (c *framedConn) NetConn() net.Conn { return c.Conn }
 
-// Clear is nil for a request of which it is clear where it ends. After any other,
-// and after one in chunks, whose length only net/http knows, the connection is closed.
+// Clear returns nil for a request if it is clear where it ends. After any other, and
+// after a chunked one, whose length only net/http knows, the connection is closed.
 func Clear(w http.ResponseWriter, r *http.Request) error {
 	c, ok := r.Context().Value(frameKey{}).(*framedConn)
 	if !ok {
@@ -106,7 +106,7 @@ func Clear(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// next judges the head of r and goes on to that of the request behind it.
+// next checks the head of r and moves on to the head of the request behind it.
 func (c *framedConn) next(r *http.Request) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,13 +125,13 @@ func (c *framedConn) next(r *http.Request) error {
 	return nil
 }
 
-// errLost is that what was kept is not the head of the request, so that nobody
-// knows how that one looked.
+// errLost is for a connection where what was kept is not the head of the request, so
+// that the head cannot be checked.
 var errLost = job.Errorf(job.Invalid, "it is not clear where the request begins; send it over a new connection")
 
-// judge looks through the head at the front of raw, which must be that of a
-// request with the method, and returns where it ends. chunked is whether its body
-// comes in chunks, and named whether the names of its headers matter.
+// judge checks the head at the front of raw, which must be that of a request with the
+// method, and returns where it ends. chunked is whether the body comes in chunks, and
+// named whether the names of the headers matter.
 func judge(raw []byte, method string, chunked, named bool) (end int, err error) {
 	for first := true; ; {
 		n := bytes.IndexByte(raw[end:], '\n')

@@ -37,7 +37,7 @@ func ParseAddress(v string) (Address, error) {
 		return Address{}, fmt.Errorf("%q is not a port from 0 to 65535", port)
 	}
 	if strings.EqualFold(host, "localhost") {
-		host = "127.0.0.1" // never what a hosts file or a resolver makes of the name
+		host = "127.0.0.1" // whatever a hosts file or a resolver says
 	}
 	if ip, err := netip.ParseAddr(host); err != nil || !ip.Unmap().IsLoopback() {
 		return Address{}, fmt.Errorf("would be open to other machines, and there is no authentication yet; %s", remedy)
@@ -56,8 +56,8 @@ func ParseSocket(path string) (Address, error) {
 	return Address{"unix", path}, nil
 }
 
-// TakenError is that something else is where a listener was to be. Its text ends
-// with what to choose instead, so that a program may go on with how.
+// TakenError says that something else is where a listener was to be. Its text ends
+// with what to do about it, and a program may add how.
 type TakenError struct {
 	Text  string
 	InUse bool // by a program that runs

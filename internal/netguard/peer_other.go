@@ -6,5 +6,5 @@ import (
 	"net"
 )
 
-// peerOf is not asked on this system.
+// peerOf is not known on this system.
 func peerOf(net.Conn) int { return 0 }

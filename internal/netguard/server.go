@@ -27,21 +27,21 @@ func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
-	srv.DisableGeneralOptionsHandler = true // OPTIONS * goes the way of all requests, so that it is looked at
+	srv.DisableGeneralOptionsHandler = true // so that OPTIONS * is checked like all other requests
 	return srv
 }
 
-// Guard is ln for srv, bounded: there are never more than most connections, an idle
-// one gives way to a new one, and the heads of requests are kept for [Clear].
-// setting is what an operator raises to have more, in words for the log and for
-// the caller who is refused.
+// Guard returns ln for srv, bounded: there are never more than most connections, an
+// idle one gives way to a new one, and the heads of requests are kept for [Clear].
+// setting is what an operator raises to have more, as the log and a caller who is
+// refused are told.
 func Guard(srv *http.Server, ln net.Listener, most int, setting string, log *slog.Logger) net.Listener {
 	l := limit(framed{&fileLimit{Listener: ln, log: log}}, most, filesAllowed(), setting, log)
 	srv.ConnState = l.state
 	return l
 }
 
-// Traffic is what a stop must know of the requests.
+// Traffic is what a shutdown must know about the requests.
 type Traffic struct {
 	busy   atomic.Int64 // requests that are being answered
 	worker atomic.Int64 // when a worker last spoke, in nanoseconds since 1970
@@ -62,7 +62,7 @@ func (t *Traffic) Watch(h http.Handler) http.Handler {
 // WorkerSpoke notes that a worker has said something now.
 func (t *Traffic) WorkerSpoke() { t.worker.Store(time.Now().UnixNano()) }
 
-// SilentFor is how long no worker has spoken, counted from a time on.
+// SilentFor is how long no worker has spoken, counted from from at the earliest.
 func (t *Traffic) SilentFor(from time.Time) time.Duration {
 	last := time.Unix(0, t.worker.Load())
 	if last.Before(from) {
@@ -71,16 +71,16 @@ func (t *Traffic) SilentFor(from time.Time) time.Duration {
 	return time.Since(last)
 }
 
-// Shutdown lets the requests that are being answered finish. [http.Server.Shutdown]
-// also waits 5 s for connections that have not sent a request yet; nobody
-// waits for those here.
+// Shutdown lets the requests that are being answered finish. It does not wait for
+// connections that have not sent a request yet, for which [http.Server.Shutdown] waits
+// 5 s.
 func (t *Traffic) Shutdown(srv *http.Server) {
 	err := shutdownWithin(srv, 300*time.Millisecond)
 	if err != nil && t.busy.Load() > 0 {
 		err = shutdownWithin(srv, 10*time.Second)
 	}
 	if err != nil {
-		_ = srv.Close() // what is left holds no request, or has had its time
+		_ = srv.Close() // what is left has no request, or has had its time
 	}
 }
 

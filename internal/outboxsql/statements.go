@@ -10,7 +10,8 @@ package outboxsql
 //
 // The word {ids} stands for a list of row ids, as in "1,2,3". In Pending the
 // word {skip} stands for conditions on id that begin with AND, or for nothing. In
-// Relayed and Passed the word {by} stands for the value of answered_by.
+// Relayed and Passed the word {by} stands for the value of answered_by. These are
+// filled in by package outbox; those of [Words] by [Statements.For].
 //
 // A statement that says what has become of rows is fenced: it touches only rows
 // that the relay still has. What a relay has is told by its row in the table of

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
+	"strconv"
 )
 
 // Error is why a valid value cannot be read as it was asked for.
@@ -227,6 +229,19 @@ func (t Names) Unquote(quoted []byte) string {
 	var s string
 	_ = json.Unmarshal(quoted, &s) // it is a valid string
 	return s
+}
+
+// Integer is a JSON number without a fraction, in whatever notation: "1e2" is 100. One
+// that is not written as an integer counts up to 2^53.
+func Integer(v []byte) (n int64, ok bool) {
+	if n, err := strconv.ParseInt(string(v), 10, 64); err == nil {
+		return n, true
+	}
+	f, err := strconv.ParseFloat(string(v), 64)
+	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
+		return 0, false
+	}
+	return int64(f), true
 }
 
 // Kind names the type of a valid value for a person.

@@ -11,7 +11,6 @@ const deepest = 10_000
 // those who read it may call themselves for each level.
 func Valid(raw []byte) (depth int, ok bool) {
 	var n nesting
-	n.kinds = n.room[:]
 	for i := 0; ; {
 		// A value begins here.
 		if i = skipSpace(raw, i); i == len(raw) {
@@ -57,9 +56,17 @@ func Valid(raw []byte) (depth int, ok bool) {
 // nesting is what is open where [Valid] is: each value that is has its bit, 1 for an
 // object and 0 for an array.
 type nesting struct {
-	room         [2]uint64
-	kinds        []uint64
+	few          [2]uint64 // of the first 127, so that nothing is allocated for most
+	more         []uint64
 	level, depth int // how many are open, and the most that were
+}
+
+// kinds is the word of bits that holds that of a level.
+func (n *nesting) kinds(level int) *uint64 {
+	if i := level / 64; i < len(n.few) {
+		return &n.few[i]
+	}
+	return &n.more[level/64-len(n.few)]
 }
 
 // open notes the value that c opens, and reports whether it may be that deep.
@@ -68,13 +75,13 @@ func (n *nesting) open(c byte) bool {
 		return false
 	}
 	n.depth = max(n.depth, n.level)
-	if n.level == 64*len(n.kinds) {
-		n.kinds = append(n.kinds, 0)
+	if n.level == 64*(len(n.few)+len(n.more)) {
+		n.more = append(n.more, 0)
 	}
-	word, bit := n.level/64, uint64(1)<<(n.level%64)
-	n.kinds[word] &^= bit
+	kinds, bit := n.kinds(n.level), uint64(1)<<(n.level%64)
+	*kinds &^= bit
 	if c == '{' {
-		n.kinds[word] |= bit
+		*kinds |= bit
 	}
 	return true
 }
@@ -90,7 +97,7 @@ func (n *nesting) ended(raw []byte, i int) int {
 		if i == len(raw) {
 			return -1
 		}
-		object := n.kinds[n.level/64]>>(n.level%64)&1 == 1
+		object := *n.kinds(n.level)>>(n.level%64)&1 == 1
 		c := raw[i]
 		i++
 		if c == ',' {

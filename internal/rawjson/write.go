@@ -173,7 +173,7 @@ func Strings[S ~string](w *Writer, name string, vs []S) {
 // AppendString appends s as a JSON string.
 func AppendString(dst []byte, s string) []byte {
 	for i := 0; i < len(s); i++ {
-		if c := s[i]; c < 0x20 || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+		if c := s[i]; !plain[c] || c >= utf8.RuneSelf {
 			q, _ := json.Marshal(s) // a string always marshals
 			return append(dst, q...)
 		}

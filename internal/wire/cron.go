@@ -11,7 +11,7 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// orNull appends an instant; a zero one is null.
+// orNull appends an instant; the zero time is null.
 func orNull(b *rawjson.Writer, name string, t time.Time) {
 	if t.IsZero() {
 		b.Null(name)
@@ -23,7 +23,7 @@ func orNull(b *rawjson.Writer, name string, t time.Time) {
 // shownTemplate is what an answer says of the jobs of a schedule.
 type shownTemplate struct{ kind, queue, args, meta, options json.RawMessage }
 
-// shown cuts a template. What it does not say has the value that its jobs get.
+// shown takes a template apart. What it does not say gets the value that its jobs get.
 func shown(template json.RawMessage) shownTemplate {
 	t := shownTemplate{kind: json.RawMessage(`""`), args: json.RawMessage("[]"), meta: json.RawMessage("{}"), options: json.RawMessage("{}")}
 	flat := json.RawMessage(rawjson.AppendString(nil, job.DefaultQueue))
@@ -50,11 +50,12 @@ func shown(template json.RawMessage) shownTemplate {
 	return t
 }
 
-// addedOptions is put behind a template without options. The space in it tells
-// [ReadCron] that it was not in what is stored.
+// addedOptions is appended to a template without options. The space in it tells
+// [ReadCron] that the stored template has none.
 const addedOptions = `, "options":{}}`
 
-// appendTemplate appends a template as it is stored, and with options.
+// appendTemplate appends a template as it is stored, with options added where it has
+// none.
 func appendTemplate(b *rawjson.Writer, template json.RawMessage) {
 	template = bytes.TrimSpace(template)
 	b.Raw("job_template", template)
@@ -64,8 +65,8 @@ func appendTemplate(b *rawjson.Writer, template json.RawMessage) {
 	}
 }
 
-// appendCron appends the members of a schedule (contract §3.15). Those that stand
-// flat beside whole ones leave out cron, which is a schedule there.
+// appendCron appends the members of a schedule (contract §3.15). flat leaves out cron,
+// which is the whole schedule in that answer.
 func appendCron(b *rawjson.Writer, c *job.Cron, flat bool) {
 	t := shown(c.Template)
 	b.Str("id", c.Name).Str("name", c.Name).Str("expression", c.Expression)
@@ -125,8 +126,8 @@ func AppendCronChanged(dst []byte, c *job.Cron) []byte {
 	return b.Close()
 }
 
-// AppendCronFlat appends the answer about one schedule: the schedule, and its
-// members flat beside it but for those two names.
+// AppendCronFlat appends the answer about one schedule: the schedule whole, and its
+// members flat beside it, without cron.
 func AppendCronFlat(dst []byte, c *job.Cron) []byte {
 	b := rawjson.Object(dst)
 	bothCrons(&b, c)
@@ -142,7 +143,7 @@ func AppendCronDeleted(dst []byte, c *job.Cron) []byte {
 	return b.Close()
 }
 
-// AppendCrons appends a page of schedules. The list of the other path, plural, is
+// AppendCrons appends a page of schedules. The list of the path /crons, plural, is
 // under items alone.
 func AppendCrons(dst []byte, page job.CronPage, p Paging, plural bool) []byte {
 	first := "crons"
@@ -157,8 +158,7 @@ func AppendCrons(dst []byte, page job.CronPage, p Paging, plural bool) []byte {
 			b.Raw("items", list)
 		}
 	}
-	more := page.Next != "" || int64(p.Offset+len(page.Crons)) < page.Total && p.Cursor == ""
-	pages(&b, p, listed{total: page.Total, more: more, next: page.Next})
+	pages(&b, p, p.listed(len(page.Crons), page.Total, false, page.Next))
 	return b.Close()
 }
 
@@ -166,19 +166,18 @@ func AppendCrons(dst []byte, page job.CronPage, p Paging, plural bool) []byte {
 func AppendTriggered(dst []byte, name string, j *job.Job) []byte {
 	b := rawjson.Object(dst)
 	b.Str("job_id", string(j.ID))
-	b.Key("job")
-	b = j.AppendJSON(b, job.View{})
+	wholeJob(&b, j)
 	return b.Str("cron_name", name).Close()
 }
 
-// What a line of the history says in place of the state of a job.
+// States of a line of the history that has no job.
 const (
-	cronSkipped = "skipped" // there was none
-	cronRemoved = "removed" // it is gone, after its retention
+	cronSkipped = "skipped" // none was made
+	cronRemoved = "removed" // it was removed after its retention
 )
 
-// AppendCronHistory appends a page of the newest runs, the newest first; whole
-// adds their jobs. runs is all that are remembered.
+// AppendCronHistory appends a page of the newest runs, the newest first. runs is all
+// that are kept; whole adds their jobs.
 func AppendCronHistory(dst []byte, runs []job.CronJob, p Paging, whole bool) []byte {
 	total := int64(len(runs))
 	b := rawjson.Object(dst)
@@ -202,8 +201,7 @@ func appendRun(b *rawjson.Writer, r job.CronJob, whole bool) {
 	orNull(b, "completed_at", ended)
 	b.Optional("reason", r.Skipped)
 	if whole && r.Job != nil {
-		b.Key("job")
-		*b = r.Job.AppendJSON(*b, job.View{})
+		wholeJob(b, r.Job)
 	}
 }
 

@@ -12,9 +12,9 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// DecodeReviveDead reads the body of a retry of many dead letters (contract
-// §3.14). It must say confirm:true, and a filter with a member that is not known
-// here is Invalid: what was meant to narrow it down must not be ignored.
+// DecodeReviveDead reads the body of a retry of many dead letters (contract §3.14). It
+// must say confirm:true. An unknown member of the filter is Invalid: it was meant to
+// narrow the filter, and must not be ignored.
 func DecodeReviveDead(raw []byte) (job.Filter, error) {
 	f := job.Filter{Dead: true}
 	confirmed := false
@@ -44,7 +44,6 @@ func DecodeReviveDead(raw []byte) (job.Filter, error) {
 // deadMember reads one member of a filter of dead letters.
 func deadMember(f *job.Filter, member string, v json.RawMessage) (err error) {
 	field := "filter." + member
-	var s string
 	switch member {
 	case "queue":
 		f.Queue, err = name(v, field)
@@ -53,15 +52,11 @@ func deadMember(f *job.Filter, member string, v json.RawMessage) (err error) {
 	case "error_type":
 		f.ErrorType, err = text(v, field)
 	case "since":
-		if s, err = text(v, field); err == nil {
-			f.Since, err = instant(s, field)
-		}
+		f.Since, err = moment(v, field)
 	case "until":
-		if s, err = text(v, field); err == nil {
-			f.Until, err = instant(s, field)
-		}
+		f.Until, err = moment(v, field)
 	case "limit":
-		n, ok := whole(v)
+		n, ok := rawjson.Integer(v)
 		if !ok || n < 1 || n > math.MaxInt32 {
 			return refuse(field, "must be an integer of 1 or more"+got(v))
 		}
@@ -81,9 +76,7 @@ func ReviveDeadBody(f job.Filter) []byte {
 	b.Optional("error_type", f.ErrorType)
 	b.Time("since", f.Since)
 	b.Time("until", f.Until)
-	if f.Limit > 0 {
-		b.Int("limit", int64(f.Limit))
-	}
+	someInt(&b, "limit", f.Limit)
 	return b.End().Bool("confirm", true).Close()
 }
 
@@ -101,16 +94,7 @@ func AppendPurged(dst []byte, n int64) []byte {
 
 // ReadCount reads how many dead letters a retry or a purge of many was about.
 func ReadCount(body []byte) (int64, error) {
-	var r struct {
-		Total *int64 `json:"total"`
-	}
-	if err := read(body, &r); err != nil {
-		return 0, err
-	}
-	if r.Total == nil {
-		return 0, unread(job.Errorf(job.Malformed, "there is no total in it"))
-	}
-	return *r.Total, nil
+	return readMember[int64](body, "total", "there is no total in it")
 }
 
 // AppendRetried appends the answer to a retry by an operator (contract §3.23):

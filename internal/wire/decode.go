@@ -17,7 +17,7 @@ const (
 	MaxFetch      = 100              // jobs of one FETCH
 	MaxWait       = 20 * time.Second // how long a FETCH may wait
 	MaxQueues     = 1000             // queues that one FETCH or BEAT names
-	Slack         = 64 << 10         // what an ACK or FAIL may hold beside its result
+	Slack         = 64 << 10         // bytes that an ACK or FAIL may hold beside its result
 )
 
 // DecodePush reads the body of POST /ojs/v1/jobs (contract §2.2). The envelope
@@ -47,9 +47,8 @@ func DecodeBatch(raw []byte) ([]job.Checked, error) {
 	var elements []json.RawMessage
 	err = job.Elements(jobs, func(i int, v json.RawMessage) error {
 		if i == job.MaxBatch {
-			e := job.Errorf(job.TooLarge, "jobs has more than %d elements; send several batches", job.MaxBatch)
-			e.Details = map[string]any{"max_batch_size": job.MaxBatch}
-			return e
+			return job.Errorf(job.TooLarge, "jobs has more than %d elements; send several batches", job.MaxBatch).
+				With(map[string]any{"max_batch_size": job.MaxBatch})
 		}
 		elements = append(elements, v)
 		return nil
@@ -60,13 +59,9 @@ func DecodeBatch(raw []byte) ([]job.Checked, error) {
 	if len(elements) == 0 {
 		return nil, refuse("jobs", "must not be empty")
 	}
-	return envelopes(elements)
-}
-
-func envelopes(elements []json.RawMessage) ([]job.Checked, error) {
 	cs := make([]job.Checked, len(elements))
 	for i, v := range elements {
-		c, err := job.ParseChecked(bytes.Clone(v)) // a job must not hold on to the whole batch
+		c, err := job.ParseChecked(bytes.Clone(v)) // so that a job does not keep the whole batch in memory
 		if err != nil {
 			return nil, AtIndex(err, i)
 		}
@@ -90,8 +85,8 @@ func AtIndex(err error, i int) error {
 	return e
 }
 
-// DecodeFetch reads the body of a FETCH (contract §3.8). Count and Wait are
-// brought into their bounds; everything else that is wrong is Invalid.
+// DecodeFetch reads the body of a FETCH (contract §3.8). Count and Wait are brought
+// into their bounds; any other bad value is Invalid.
 func DecodeFetch(raw []byte) (job.FetchRequest, error) {
 	var f job.FetchRequest
 	err := object(raw, "", func(member string, v json.RawMessage) (err error) {
@@ -153,9 +148,7 @@ func named(c job.Claim) error {
 
 // NoJob is the NotFound for a job.
 func NoJob(id string) error {
-	e := job.Errorf(job.NotFound, "there is no job %.60q", id)
-	e.Details = map[string]any{"resource_type": "job", "resource_id": id}
-	return e
+	return job.Errorf(job.NotFound, "there is no job %.60q", id).With(map[string]any{"resource_type": "job", "resource_id": id})
 }
 
 // DecodeAck reads the body of an ACK (contract §3.9). The result is raw JSON, a
@@ -183,8 +176,8 @@ func DecodeAck(raw []byte, id job.ID) (c job.Claim, result json.RawMessage, err 
 	return c, result, err
 }
 
-// DecodeCancel reads the optional body of a CANCEL (contract §3.5). The body
-// cannot make a CANCEL fail: what is not understood is ignored.
+// DecodeCancel reads the optional body of a CANCEL (contract §3.5). A bad body does
+// not make a CANCEL fail: what is not understood is ignored.
 func DecodeCancel(raw []byte) (by, reason string) {
 	_ = object(raw, "", func(member string, v json.RawMessage) error {
 		switch member {
@@ -208,8 +201,6 @@ func DecodeRevive(raw []byte) error {
 		if member != "override" {
 			return nil
 		}
-		e := job.Errorf(job.Unsupported, "override is not supported: the job is retried as it is")
-		e.Details = map[string]any{"field": "override"}
-		return e
+		return job.Errorf(job.Unsupported, "override is not supported: the job is retried as it is").With(map[string]any{"field": "override"})
 	})
 }

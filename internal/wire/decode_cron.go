@@ -12,12 +12,12 @@ import (
 // The job of a schedule comes in one of two dialects: whole, under job_template,
 // or flat, its members beside those of the schedule (contract §3.15).
 
-// What [job.InTemplate] knows speaks of the job when it stands beside the members of
-// the schedule. What is in no list is a part of a flat job too, and is passed over
-// beside a job_template and in a change.
+// A member that [job.InTemplate] knows belongs to the job when it stands beside the
+// members of the schedule. So does an unknown one, which is ignored beside a
+// job_template and in a change.
 
-// cronShown are the members of a schedule that an answer holds and a request
-// cannot set: what was read may be sent again.
+// cronShown are the members of a schedule that an answer holds and a request cannot
+// set. They are ignored in a request, so that an answer may be sent again.
 var cronShown = map[string]bool{"status": true, "last_run_at": true, "next_run_at": true, "last_job_id": true,
 	"run_count": true, "created_at": true, "updated_at": true}
 
@@ -27,7 +27,7 @@ type member struct {
 	v    json.RawMessage
 }
 
-// cronBody is a schedule as a body has it; nil is what was not given.
+// cronBody is a schedule as a body has it; nil is not given.
 type cronBody struct {
 	id, name, expression, timezone, overlap, description, source *string
 
@@ -37,7 +37,7 @@ type cronBody struct {
 	beside   string   // the first of them that is known, and not null
 }
 
-// readCron reads a body. null counts as not given for what is the schedule's own.
+// readCron reads a body. For the members of the schedule itself null is not given.
 func readCron(raw []byte) (*cronBody, error) {
 	var c cronBody
 	if err := job.CheckJSON(raw); err != nil {
@@ -55,8 +55,8 @@ func readCron(raw []byte) (*cronBody, error) {
 	return &c, nil
 }
 
-// agrees refuses a job_template and flat members that say another thing. What an
-// answer shows may be sent again: there they say the same.
+// agrees refuses a job_template and flat members that differ. An answer, in which they
+// are the same, may be sent again.
 func (c *cronBody) agrees() error {
 	said := map[string]json.RawMessage{"args": []byte("[]"), "meta": []byte("{}"), "options": []byte("{}"), "queue": []byte(`"` + job.DefaultQueue + `"`)}
 	take := func(name string, v json.RawMessage) error {
@@ -66,7 +66,7 @@ func (c *cronBody) agrees() error {
 	if err := job.Members(c.template, take); err != nil {
 		return err
 	}
-	_ = job.Members(said["options"], func(name string, v json.RawMessage) error { // a fault in it is told later
+	_ = job.Members(said["options"], func(name string, v json.RawMessage) error { // what is wrong with it is reported later
 		if name == "queue" {
 			return take(name, v)
 		}
@@ -80,7 +80,7 @@ func (c *cronBody) agrees() error {
 	return nil
 }
 
-// compact is valid JSON without its blanks.
+// compact is valid JSON without white space.
 func compact(v json.RawMessage) string {
 	var b bytes.Buffer
 	_ = json.Compact(&b, v)
@@ -143,9 +143,9 @@ func valueOf(s *string) string {
 	return *s
 }
 
-// DecodeCron reads the body of POST /ojs/v1/cron in either dialect (contract
-// §3.15). The schedule that comes back is valid but for its expression and its
-// time zone, which are not looked at. It points into raw.
+// DecodeCron reads the body of POST /ojs/v1/cron in either dialect (contract §3.15).
+// The schedule is valid, except that its expression and its time zone are not checked
+// here. It points into raw.
 func DecodeCron(raw []byte) (job.CronSpec, error) {
 	c, err := readCron(raw)
 	if err != nil {
@@ -204,10 +204,7 @@ func DecodeCronPatch(raw []byte, name string) (job.CronPatch, error) {
 
 // DecodeCronFilter reads the query of a list of schedules (contract §3.15).
 func DecodeCronFilter(q url.Values) (f job.CronFilter, p Paging, err error) {
-	if err := only(q, "enabled"); err != nil {
-		return f, p, err
-	}
-	if p, err = DecodePaging(q, PageDefault, PageMax); err != nil {
+	if p, err = pagingOf(q, PageDefault, PageMax, "enabled"); err != nil {
 		return f, p, err
 	}
 	f = job.CronFilter{Limit: p.Limit, Offset: p.Offset, Cursor: p.Cursor}
@@ -223,22 +220,19 @@ func said(q url.Values, param string) (*bool, error) {
 	return &b, err
 }
 
-// DecodeCronHistory reads the query of a schedule's history (contract §3.15).
-// With jobs=true each line is to hold its job whole.
-func DecodeCronHistory(q url.Values) (p Paging, whole bool, err error) {
-	if err := only(q, "jobs"); err != nil {
-		return p, false, err
-	}
-	if p, err = DecodePaging(q, job.MaxCronRuns, job.MaxCronRuns); err == nil && q.Has("jobs") {
+// DecodeCronHistory reads the query of a schedule's history (contract §3.15). whole is
+// jobs=true: each line is to hold its job.
+func DecodeCronHistory(q url.Values) (whole bool, p Paging, err error) {
+	if p, err = pagingOf(q, job.MaxCronRuns, job.MaxCronRuns, "jobs"); err == nil && q.Has("jobs") {
 		var b *bool
 		b, err = said(q, "jobs")
 		whole = *b
 	}
-	return p, whole, err
+	return whole, p, err
 }
 
-// DecodeIfNew reads whether a schedule is only to be made where there is none
-// of its name (contract C-16). match is the header If-None-Match.
+// DecodeIfNew reads whether a schedule is only to be made if there is none of its name
+// (contract C-16). match is the header If-None-Match.
 func DecodeIfNew(q url.Values, match string) (bool, error) {
 	if err := only(q, "if_not_exists"); err != nil {
 		return false, err

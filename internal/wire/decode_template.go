@@ -10,7 +10,7 @@ import (
 
 // The template of a schedule, in the words of a request (contract §3.15).
 
-// withArgs is a template with args, which need not be sent when there are none.
+// withArgs is a template with args, which may be left out of a request.
 func withArgs(t json.RawMessage) (json.RawMessage, error) {
 	given := false
 	b := rawjson.Object(make([]byte, 0, len(t)+len(`,"args":[]`)))
@@ -29,7 +29,7 @@ func withArgs(t json.RawMessage) (json.RawMessage, error) {
 	return b.Close(), nil
 }
 
-// flatTemplate is the job whose members stand beside those of its schedule.
+// flatTemplate makes the template of flat members.
 func flatTemplate(flat []member) json.RawMessage {
 	b := rawjson.Object(nil)
 	args := json.RawMessage("[]")
@@ -47,9 +47,9 @@ func flatTemplate(flat []member) json.RawMessage {
 	return b.Close()
 }
 
-// flatPatch is the change of a template whose members stand flat, nil for none.
-// What a job may have among its options is put there, as it counts there whether
-// the template has it there or flat.
+// flatPatch makes the change of a template from flat members, nil for none. A member
+// that may stand among the options is put there, where it counts whether the stored
+// template has it there or flat.
 func flatPatch(flat []member) (json.RawMessage, error) {
 	top, opt := rawjson.Object(nil), rawjson.Object(nil)
 	options, given, err := givenOptions(flat)
@@ -83,7 +83,8 @@ func flatPatch(flat []member) (json.RawMessage, error) {
 	return top.Close(), nil
 }
 
-// givenOptions are the options among flat members, raw, nil for none, and cut.
+// givenOptions finds the options among flat members: raw, nil for none, and their
+// members.
 func givenOptions(flat []member) (raw json.RawMessage, given []member, err error) {
 	for _, m := range flat {
 		if m.name == "options" {

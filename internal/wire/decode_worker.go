@@ -10,9 +10,9 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// DecodeNack reads the body of a FAIL (contract §3.10, §2.7). The error object
-// is needed unless the job is given back with requeue, which beats all else; it
-// is then read if it is one, for a job that was given back too often.
+// DecodeNack reads the body of a FAIL (contract §3.10, §2.7). The error object is
+// required unless the job is given back with requeue, which overrides everything else.
+// A valid one is read even then, for a job that was given back too often.
 func DecodeNack(raw []byte) (c job.Claim, f job.Failure, err error) {
 	var failure json.RawMessage
 	err = object(raw, "", func(member string, v json.RawMessage) error {
@@ -56,8 +56,8 @@ func after(f *job.Failure, v json.RawMessage, field string, read func(json.RawMe
 }
 
 // decodeFailure reads the error object of a FAIL: type and message are required
-// (ojs-core.md §8.1), and a code, which is what public clients send, stands for
-// the type (contract §2.7). What is not known here is kept.
+// (ojs-core.md §8.1), and a code, which is what public clients send, stands for the
+// type (contract §2.7). Unknown members are kept.
 func decodeFailure(raw json.RawMessage, f *job.Failure) error {
 	if raw == nil {
 		return refuse("error", "is required: an object with a type, or a code, and a message")
@@ -109,7 +109,7 @@ func decodeFailure(raw json.RawMessage, f *job.Failure) error {
 	return nil
 }
 
-// details is v as an object: some clients decode nothing else there.
+// details makes an object of v: some clients can decode nothing else there.
 func details(v json.RawMessage) json.RawMessage {
 	if v[0] == '{' {
 		return v
@@ -131,12 +131,13 @@ func frames(v json.RawMessage, field string) ([]string, error) {
 	return list, nil
 }
 
-// beat is what a heartbeat's body holds before the ids of its dialects are united.
+// beat is what the body of a heartbeat holds, before the ids from its dialects are put
+// together.
 type beat struct {
 	job.Beat
 	ids    []string
 	tokens map[job.ID]string
-	count  int64
+	count  int
 }
 
 // DecodeBeat reads the body of a BEAT in every dialect of contract §3.11: the
@@ -158,7 +159,7 @@ func DecodeBeat(raw []byte) (job.Beat, error) {
 			b.Jobs = append(b.Jobs, job.Claim{ID: job.ID(id), Token: b.tokens[job.ID(id)], Worker: b.Worker.ID})
 		}
 	}
-	b.Worker.Active = max(int(b.count), len(b.Jobs))
+	b.Worker.Active = max(b.count, len(b.Jobs))
 	return b.Beat, nil
 }
 
@@ -201,27 +202,21 @@ func (b *beat) member(member string, v json.RawMessage) (err error) {
 
 // about reads what a worker tells of itself for people to read.
 func (b *beat) about(member string, v json.RawMessage) (err error) {
-	var n int64
-	var s string
 	switch member {
 	case "hostname":
 		b.Worker.Hostname, err = name(v, member)
 	case "version":
 		b.Worker.Version, err = name(v, member)
 	case "pid":
-		n, err = natural(v, member, math.MaxInt32)
-		b.Worker.PID = int(n)
+		b.Worker.PID, err = natural(v, member, math.MaxInt32)
 	case "concurrency":
-		n, err = natural(v, member, math.MaxInt32)
-		b.Worker.Concurrency = int(n)
+		b.Worker.Concurrency, err = natural(v, member, math.MaxInt32)
 	case "queues":
 		b.Worker.Queues, err = names(v, member, MaxQueues)
 	case "labels":
 		b.Worker.Labels, err = labels(v)
 	case "started_at":
-		if s, err = text(v, member); err == nil {
-			b.Worker.StartedAt, err = instant(s, member)
-		}
+		b.Worker.StartedAt, err = moment(v, member)
 	}
 	return err
 }
@@ -245,8 +240,8 @@ func (b *beat) leases(v json.RawMessage) error {
 	})
 }
 
-// labels reads an object of strings; other values keep their JSON text. Old
-// workers send a bare list.
+// labels reads an object of strings; other values keep their JSON text. Old workers
+// send a plain list.
 func labels(v json.RawMessage) (map[string]string, error) {
 	m := map[string]string{}
 	switch v[0] {

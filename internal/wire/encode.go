@@ -22,15 +22,17 @@ func array[T any](b *rawjson.Writer, name string, vs []T, add func(*rawjson.Writ
 
 // objects writes an array of objects whose members are written by add.
 func objects[T any](b *rawjson.Writer, name string, vs []T, add func(*rawjson.Writer, T)) (from int) {
-	b.Array(name)
-	from = len(*b) - 1
-	for _, v := range vs {
-		b.Begin()
+	return array(b, name, vs, func(b *rawjson.Writer, v T) {
+		*b = append(*b, '{')
 		add(b, v)
 		b.End()
-	}
-	b.EndArray()
-	return from
+	})
+}
+
+// wholeJob writes a whole job under "job".
+func wholeJob(b *rawjson.Writer, j *job.Job) {
+	b.Key("job")
+	*b = j.AppendJSON(*b, job.View{})
 }
 
 // Extras says what an answer about one job holds beside it (contract §2.1).
@@ -44,8 +46,7 @@ type Extras struct {
 // it flat copies of the members that a command line reads (contract §2.1).
 func AppendJob(dst []byte, j *job.Job, x Extras) []byte {
 	b := rawjson.Object(dst)
-	b.Key("job")
-	b = j.AppendJSON(b, job.View{})
+	wholeJob(&b, j)
 	if x.Previous != job.None {
 		b.Reopen().Str("previous_state", string(x.Previous)).End()
 	}
@@ -96,8 +97,8 @@ func ends(b *rawjson.Writer, j *job.Job) {
 	}
 }
 
-// AppendFetched appends the answer to a FETCH (contract §3.8): its reader is the
-// holder of the jobs, so each carries its lease token.
+// AppendFetched appends the answer to a FETCH (contract §3.8). It goes to the holder
+// of the jobs, so each has its lease token.
 func AppendFetched(dst []byte, jobs []*job.Job, p Profile) []byte {
 	b := rawjson.Object(dst)
 	v := job.View{ToHolder: true, HideTimeout: p == V1}
@@ -123,8 +124,7 @@ func AppendAck(dst []byte, j *job.Job) []byte {
 	b.Bool("acknowledged", true)
 	about(&b, j)
 	b.Time("completed_at", j.FinishedAt)
-	b.Key("job")
-	b = j.AppendJSON(b, job.View{})
+	wholeJob(&b, j)
 	return b.Close()
 }
 
@@ -142,8 +142,7 @@ func AppendNack(dst []byte, j *job.Job) []byte {
 		ends(&b, j)
 		b.Bool("dead_letter", j.Dead)
 	}
-	b.Key("job")
-	b = j.AppendJSON(b, job.View{})
+	wholeJob(&b, j)
 	return b.Close()
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// listed is what a list says of itself behind its page.
+// listed is what an answer says of a list beside its page.
 type listed struct {
 	total   int64
 	atLeast bool // the count stopped there
@@ -47,8 +47,8 @@ func page[T any](all []T, p Paging) []T {
 	return all[:min(p.Limit, len(all))]
 }
 
-// byName is page for a list in the order of its names, and what the list says of
-// itself: a cursor is the name with which the page before ended.
+// byName is page for a list that is sorted by name, with what the answer says of the
+// list. A cursor is the last name of the page before.
 func byName[T any](all []T, p Paging, name func(T) string) ([]T, listed) {
 	from := 0
 	if p.Cursor != "" {
@@ -62,7 +62,21 @@ func byName[T any](all []T, p Paging, name func(T) string) ([]T, listed) {
 	return shown, l
 }
 
-// items writes the list that begins at from, and ends b, a second time where it is asked for.
+// listed makes a listed for a page of n elements; next is the cursor behind it.
+func (p Paging) listed(n int, total int64, atLeast bool, next string) listed {
+	more := next != "" || int64(p.Offset+n) < total && p.Cursor == ""
+	return listed{total, atLeast, more, next}
+}
+
+// endList ends an answer that holds one list; the list begins at from and ends b.
+func endList(b *rawjson.Writer, p Paging, from int, l listed) []byte {
+	items(b, p, from)
+	pages(b, p, l)
+	return b.Close()
+}
+
+// items writes the list that begins at from, and ends b, once more if the caller asked
+// for items.
 func items(b *rawjson.Writer, p Paging, from int) {
 	if p.Items {
 		b.Raw("items", (*b)[from:])
@@ -79,10 +93,7 @@ func AppendJobs(dst []byte, page job.Page, p Paging, dead bool) []byte {
 			b.Reopen().Int("total_attempts", int64(j.Attempt)).End()
 		}
 	})
-	items(&b, p, from)
-	more := page.Next != "" || int64(p.Offset+len(page.Jobs)) < page.Total && p.Cursor == ""
-	pages(&b, p, listed{page.Total, page.AtLeast, more, page.Next})
-	return b.Close()
+	return endList(&b, p, from, p.listed(len(page.Jobs), page.Total, page.AtLeast, page.Next))
 }
 
 // AppendDeadStats appends the counters of the dead letters (contract §3.14).
@@ -103,9 +114,10 @@ func counts(b *rawjson.Writer, name string, m map[string]int64) {
 	b.End()
 }
 
-// AppendEvents appends a page of events, oldest first (contract §3.18). es may
-// hold more than the page: that is how more is known. The log has no count, so
-// total is how far this page has looked, and if there is more at least one more.
+// AppendEvents appends a page of events, oldest first (contract §3.18). es begins with
+// the events that the offset skips, and may hold one more than the page, which shows
+// that there is more. The log is not counted: total is where this page ends, and one
+// more if there is more.
 func AppendEvents(dst []byte, es []job.Event, p Paging) []byte {
 	es = es[min(p.Offset, len(es)):]
 	more := p.Cut || len(es) > p.Limit || len(es) == p.Limit && p.Offset+p.Limit == EventsMax
@@ -170,9 +182,7 @@ func status(q job.Queue) string {
 func AppendQueues(dst []byte, qs []job.Queue, p Paging) []byte {
 	qs, l := byName(qs, p, func(q job.Queue) string { return q.Name })
 	b := rawjson.Object(dst)
-	items(&b, p, objects(&b, "queues", qs, appendQueue))
-	pages(&b, p, l)
-	return b.Close()
+	return endList(&b, p, objects(&b, "queues", qs, appendQueue), l)
 }
 
 // appendQueue appends the members of a queue.
@@ -209,9 +219,9 @@ func AppendQueue(dst []byte, q job.Queue) []byte {
 	return b.Close()
 }
 
-// AppendQueueStats appends a queue's counters in the one shape that all clients
-// can read (contract §3.13): "queue" is an object for Bare and a name for
-// others. What is not measured is 0.
+// AppendQueueStats appends a queue's counters in one shape that all clients can read
+// (contract §3.13): "queue" is an object for Bare and a name for others. What is not
+// measured is 0.
 func AppendQueueStats(dst []byte, q job.Queue, p Profile, now time.Time) []byte {
 	b := rawjson.Object(dst)
 	if p == Bare {

@@ -6,7 +6,7 @@ import (
 )
 
 // AppendHealth appends how the server is (contract §3.22). Problem stays in the
-// server: the answer is open to everybody.
+// server, as anybody may read the answer.
 func AppendHealth(dst []byte, h job.Health) []byte {
 	word := condition(h.OK)
 	if h.OK && h.Degraded {
@@ -17,13 +17,9 @@ func AppendHealth(dst []byte, h job.Health) []byte {
 	b.Str("version", job.SpecVersion)
 	b.Int("uptime_seconds", int64(h.Uptime.Seconds()))
 	b.Object("backend")
-	if h.Backend != "" {
-		b.Str("type", h.Backend)
-	}
+	b.Optional("type", h.Backend)
 	b.Str("status", word)
-	if h.Check != "" {
-		b.Str("check", h.Check)
-	}
+	b.Optional("check", h.Check)
 	b.Int("latency_ms", h.Latency.Milliseconds())
 	b.End()
 	b.Object("queues")
@@ -121,7 +117,7 @@ func AppendManifest(dst []byte, a About, p Profile) []byte {
 	return b.Bool("schema_validation", false).Close()
 }
 
-// limits appends the bounds of contract §1.8, in bytes where nothing else is said.
+// limits appends the bounds of contract §1.8, in bytes unless the name says otherwise.
 func limits(b *rawjson.Writer) {
 	b.Object("limits")
 	for _, l := range []struct {

@@ -44,10 +44,10 @@ var answers = []Answer{
 	{job.Internal, http.StatusInternalServerError, "backend_error", true, "Look for the request id in the server's log."},
 }
 
-// ErrStalled is the cause of an Unavailable whose caller has not gone on with its body.
+// ErrStalled is the cause of an Unavailable whose caller stopped sending its body.
 var ErrStalled = errors.New("no bytes of it came for too long")
 
-// AnswerTo is the row for an error; an error of another origin is Internal.
+// AnswerTo is the row for an error; an error that is no *job.Error is Internal.
 func AnswerTo(err error) Answer {
 	k := job.KindOf(err)
 	if errors.Is(err, ErrStalled) {
@@ -61,8 +61,8 @@ func AnswerTo(err error) Answer {
 	return answers[len(answers)-1]
 }
 
-// KindOf is the kind that a status and a code name together. A pair that is not
-// in the table is judged by its status alone.
+// KindOf is the kind that a status and a code stand for. If the table does not have
+// the pair, the status decides.
 func KindOf(status int, code string) job.Kind {
 	for _, a := range answers {
 		if a.Status == status && a.Code == code {
@@ -94,7 +94,7 @@ type errorObject struct {
 	Code      string         `json:"code"`
 	Type      string         `json:"type,omitempty"`
 	Message   string         `json:"message"`
-	Retryable bool           `json:"retryable"`
+	Retryable *bool          `json:"retryable"` // nil where another server does not say
 	Details   map[string]any `json:"details,omitempty"`
 	Hint      string         `json:"hint"`
 	DocsURL   string         `json:"docs_url"`
@@ -102,12 +102,12 @@ type errorObject struct {
 	RequestID string         `json:"request_id,omitempty"`
 }
 
-// EncodeError is the status and the body for an error (contract §1.3). The text
-// of an Internal error stays in the server, and so does that of the causes of an
-// Unavailable one.
+// EncodeError is the status and the body for an error (contract §1.3). The text of an
+// Internal error stays in the server, and so do those of the causes of an Unavailable
+// one.
 func EncodeError(err error, requestID string) (status int, body []byte) {
 	a := AnswerTo(err)
-	o := errorObject{Code: a.Code, Message: "internal error", Retryable: a.Retryable, Hint: a.Hint,
+	o := errorObject{Code: a.Code, Message: "internal error", Retryable: &a.Retryable, Hint: a.Hint,
 		DocsURL: Docs, DocURL: Docs, RequestID: requestID}
 	var e *job.Error
 	if a.Kind != job.Internal && errors.As(err, &e) {
@@ -115,7 +115,7 @@ func EncodeError(err error, requestID string) (status int, body []byte) {
 		if a.Kind == job.Unavailable {
 			o.Message = e.Outside()
 		}
-		if hint, ok := e.Details["hint"].(string); ok { // one of its own says more than that of its kind
+		if hint, ok := e.Details["hint"].(string); ok { // a hint of its own is more precise than that of its kind
 			o.Hint = hint
 		}
 	}
@@ -130,15 +130,14 @@ func EncodeError(err error, requestID string) (status int, body []byte) {
 	return a.Status, body
 }
 
-// DecodeError is the *job.Error that a status and a body say. Whole numbers in
-// its Details are ints, as they are in the process that made them. A body without
-// the code and the message of contract §1.3, or with a code that is not known and
-// no word on trying again, is that of a proxy or of another server: it is
-// Unavailable, whatever its status says, or TooLarge or Forbidden, and its cause
-// is [job.ErrForeign].
+// DecodeError is the *job.Error that a status and a body stand for. Whole numbers in
+// its Details are ints, as they are in the process that made them. A body without the
+// code and the message of contract §1.3, or with an unknown code and no retryable,
+// comes from a proxy or from another server: it is Unavailable, whatever its status,
+// or TooLarge or Forbidden, and its cause is [job.ErrForeign].
 func DecodeError(status int, body []byte) error {
 	var b errorBody
-	if json.Unmarshal(body, &b) != nil || b.Error.Message == "" || b.Error.Code == "" || !knownCode(b.Error.Code) && !saysRetryable(body) {
+	if json.Unmarshal(body, &b) != nil || b.Error.Message == "" || b.Error.Code == "" || !knownCode(b.Error.Code) && b.Error.Retryable == nil {
 		return Foreign(status)
 	}
 	for k, v := range b.Error.Details {
@@ -147,8 +146,8 @@ func DecodeError(status int, body []byte) error {
 		}
 	}
 	kind := KindOf(status, b.Error.Code)
-	if b.Error.Retryable && status < 500 {
-		kind = job.Unavailable // the server's own word: ask again
+	if again := b.Error.Retryable; again != nil && *again && status < 500 {
+		kind = job.Unavailable // the server itself says so
 	}
 	return &job.Error{Kind: kind, Message: b.Error.Message, Details: b.Error.Details}
 }
@@ -162,17 +161,7 @@ func knownCode(code string) bool {
 	return strings.HasPrefix(code, "x_") || slices.ContainsFunc(answers, func(a Answer) bool { return a.Code == code })
 }
 
-// saysRetryable reports whether an error says if to try again, which §1.3 asks of every one.
-func saysRetryable(body []byte) bool {
-	var b struct {
-		Error struct {
-			Retryable *bool `json:"retryable"`
-		} `json:"error"`
-	}
-	return json.Unmarshal(body, &b) == nil && b.Error.Retryable != nil
-}
-
-// Foreign is the error of an answer that no job server gives.
+// Foreign is the error for an answer that does not come from a job server.
 func Foreign(status int) error {
 	kind := KindOf(status, "")
 	switch kind {

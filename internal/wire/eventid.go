@@ -11,9 +11,9 @@ import (
 
 const eventPrefix = "evt_"
 
-// EventID is the public name of an event (contract §3.18): "evt_" and a UUIDv7
-// that holds the event's time and its Seq. Names sort as the events do, and
-// nothing needs to be looked up to read one: see [ParseEventID].
+// EventID is the public name of an event (contract §3.18): "evt_" and a UUIDv7 that
+// holds the event's time and its Seq. Names sort as the events do, and [ParseEventID]
+// reads one without looking anything up.
 func EventID(e job.Event) string {
 	return string(AppendEventID(make([]byte, 0, 40), e))
 }
@@ -24,8 +24,8 @@ func AppendEventID(dst []byte, e job.Event) []byte {
 	return AppendUUID(append(dst, eventPrefix...), e.Time, uint16(seq>>62), seq)
 }
 
-// ParseEventID is the Seq in an event's name. What is no such name is Invalid,
-// with the field "after"; a bare Seq is taken too.
+// ParseEventID is the Seq in an event's name, or a plain Seq. Anything else is
+// Invalid, with the field "after".
 func ParseEventID(s string) (seq int64, err error) {
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil && n >= 0 {
 		return n, nil

@@ -8,13 +8,10 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// DecodeHistory reads the query of a job's history (contract §3.17); after is
-// the Seq of the event that the page begins behind.
+// DecodeHistory reads the query of a job's history (contract §3.17); the page begins
+// behind the event with the Seq after.
 func DecodeHistory(q url.Values) (after int64, p Paging, err error) {
-	if err := only(q, "after"); err != nil {
-		return 0, p, err
-	}
-	if p, err = DecodePaging(q, job.HistoryLimit, EventsMax); err != nil {
+	if p, err = pagingOf(q, job.HistoryLimit, EventsMax, "after"); err != nil {
 		return 0, p, err
 	}
 	if q.Has("after") {
@@ -26,13 +23,14 @@ func DecodeHistory(q url.Values) (after int64, p Paging, err error) {
 	return after, p, err
 }
 
-// became is the state that an event tells of (contract §3.17).
+// became is the state that a job has after an event (contract §3.17).
 var became = map[string]job.State{
 	"job.enqueued": job.Available, "job.scheduled": job.Scheduled, "job.started": job.Active, "job.completed": job.Completed,
 	"job.retrying": job.Retryable, "job.discarded": job.Discarded, "job.cancelled": job.Cancelled,
 }
 
-// stateAfter is the state that an event tells of: a job that is held enters as pending.
+// stateAfter is the state that a job has after an event: a job that is held enters as
+// pending.
 func stateAfter(e job.Event) job.State {
 	if e.Type == "job.enqueued" && bytes.Contains(e.Data, []byte(`"state":"pending"`)) {
 		return job.Pending
@@ -40,8 +38,8 @@ func stateAfter(e job.Event) job.State {
 	return became[e.Type]
 }
 
-// AppendHistory appends a page of the events of one job, oldest first, each also
-// with the state that it tells of (contract §3.17). es is all of them.
+// AppendHistory appends a page of the events of one job, oldest first, each also with
+// the state that the job then has (contract §3.17). es is all of them.
 func AppendHistory(dst []byte, es []job.Event, after int64, p Paging) []byte {
 	total := int64(len(es))
 	for len(es) > 0 && es[0].Seq <= after {
@@ -56,11 +54,9 @@ func AppendHistory(dst []byte, es []job.Event, after int64, p Paging) []byte {
 			b.Reopen().Str("state", string(s)).End()
 		}
 	})
-	items(&b, p, from)
 	next := ""
 	if len(es) > 0 {
 		next = EventID(es[len(es)-1])
 	}
-	pages(&b, p, listed{total: total, more: more, next: next})
-	return b.Close()
+	return endList(&b, p, from, listed{total: total, more: more, next: next})
 }

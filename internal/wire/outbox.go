@@ -10,19 +10,19 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// The bodies about outboxes are ours: Open Job Spec knows none.
+// The bodies about outboxes are our own: Open Job Spec has none.
 
 // OutboxStatus is how an outbox is.
 type OutboxStatus struct {
 	Name     string // in paths
-	Database string // with neither user nor password
+	Database string // without user and password
 	Table    string
 	Release  string // "on_relay" or "on_complete"
 	State    string // "running", "standby" while another job server relays, or "trouble"
-	Error    string // the last one, also when it is over
+	Error    string // the latest, even if it is over
 	ErrorAt  time.Time
 
-	Counted                               bool // the rest is known: the database answers
+	Counted                               bool // the rest is known, as the database answers
 	Pending, Taken, Relayed, Sent, Parked int64
 	Oldest                                time.Time     // when the oldest pending row was written
 	Lag                                   time.Duration // how long it has waited
@@ -51,9 +51,8 @@ func AppendOutboxes(dst []byte, all []OutboxStatus, p Paging) []byte {
 	total := len(all)
 	all = page(all, p)
 	b := rawjson.Object(dst)
-	items(&b, p, objects(&b, "outboxes", all, appendOutbox))
-	pages(&b, p, listed{total: int64(total), more: p.Offset+len(all) < total})
-	return b.Close()
+	from := objects(&b, "outboxes", all, appendOutbox)
+	return endList(&b, p, from, listed{total: int64(total), more: p.Offset+len(all) < total})
 }
 
 func appendOutbox(b *rawjson.Writer, o OutboxStatus) {
@@ -82,9 +81,9 @@ func appendOutbox(b *rawjson.Writer, o OutboxStatus) {
 	}
 }
 
-// DecodeRowPaging reads the query of a list of rows: the id above which it
-// begins, from the cursor, and how many rows there may be. An offset is refused,
-// as the rows are not counted.
+// DecodeRowPaging reads the query of a list of rows: the id above which it begins,
+// from the cursor, and how many rows there may be. An offset is refused: rows are
+// listed by id.
 func DecodeRowPaging(q url.Values) (after int64, p Paging, err error) {
 	if p, err = DecodePages(q); err != nil {
 		return 0, p, err
@@ -101,8 +100,8 @@ func DecodeRowPaging(q url.Values) (after int64, p Paging, err error) {
 	return after, p, nil
 }
 
-// AppendParked appends a page of rows that can never be jobs. rows may hold one
-// more than the page: that is how more is known. total is of all pages.
+// AppendParked appends a page of rows that can never be jobs. rows may hold one more
+// than the page, which shows that there is more. total is of all pages.
 func AppendParked(dst []byte, rows []OutboxRow, total int64, p Paging) []byte {
 	more := len(rows) > p.Limit
 	rows = rows[:min(p.Limit, len(rows))]
@@ -114,18 +113,16 @@ func AppendParked(dst []byte, rows []OutboxRow, total int64, p Paging) []byte {
 		b.Time("created_at", r.CreatedAt)
 		b.Str("error", r.Error)
 	})
-	items(&b, p, from)
 	next := ""
 	if more {
 		next = strconv.FormatInt(rows[len(rows)-1].ID, 10)
 	}
-	pages(&b, p, listed{total: total, more: more, next: next})
-	return b.Close()
+	return endList(&b, p, from, listed{total: total, more: more, next: next})
 }
 
 // DecodeRows reads which rows a replay or a discard is about: {"ids":[…]}, or
-// {"all":true}, for which there is no id. One of them must be there, and nothing
-// else: what was meant to narrow it down must not be ignored.
+// {"all":true}, for which no ids are returned. It must hold one of them and nothing
+// else: a member that was meant to narrow it must not be ignored.
 func DecodeRows(raw []byte) (ids []int64, err error) {
 	all, given := false, false
 	err = object(raw, "", func(member string, v json.RawMessage) (err error) {
@@ -154,7 +151,7 @@ func rowIDs(v json.RawMessage) (ids []int64, err error) {
 	}
 	seen := map[int64]bool{}
 	err = job.Elements(v, func(i int, e json.RawMessage) error {
-		id, ok := whole(e)
+		id, ok := rawjson.Integer(e)
 		if !ok || id < 1 || i >= 10_000 {
 			return wrong
 		}

@@ -27,9 +27,8 @@ func ProfileOf(version string) (Profile, error) {
 	case "1.0", "1.0.0", "1":
 		return V1, nil
 	}
-	e := job.Errorf(job.Unsupported, "OJS-Version %.40q is not supported", version)
-	e.Details = map[string]any{"requested": version, "supported": []string{job.SpecVersion, "1.0"}}
-	return Bare, e
+	return Bare, job.Errorf(job.Unsupported, "OJS-Version %.40q is not supported", version).
+		With(map[string]any{"requested": version, "supported": []string{job.SpecVersion, "1.0"}})
 }
 
 // Version is the value of the OJS-Version header in answers.

@@ -18,7 +18,7 @@ type Paging struct {
 	Offset int
 	Cursor string // opaque; where the page before ended
 	Items  bool   // the caller counts in pages, and looks for the list under "items" too
-	Cut    bool   // there was no room for all that would be on the page: there is more
+	Cut    bool   // there was no memory for the whole page, so there is more
 }
 
 // Bounds of lists (contract §1.7).
@@ -30,12 +30,12 @@ const (
 	offsetMax     = 1_000_000_000
 )
 
-// paging are the parameters that every list takes. sort and order count in a list
-// of jobs, and are passed over in the others.
+// paging are the parameters that every list takes. sort and order only matter to a
+// list of jobs; other lists ignore them.
 var paging = []string{"limit", "offset", "cursor", "page", "per_page", "sort", "order"}
 
-// only refuses a parameter that is neither of every list nor among names: what
-// was meant to narrow a list down must not be passed over.
+// only refuses a parameter that is neither in paging nor among names: it was meant to
+// narrow the list, and must not be ignored.
 func only(q url.Values, names ...string) error {
 	for _, name := range slices.Sorted(maps.Keys(q)) {
 		if slices.Contains(names, name) || slices.Contains(paging, name) {
@@ -50,21 +50,19 @@ func only(q url.Values, names ...string) error {
 	return nil
 }
 
-// short is a name of somebody else's, as a message may hold it.
+// short is a name that somebody else chose, cut for a message.
 func short(name string) string { return fmt.Sprintf("%.80s", wording.Printable(name)) }
 
-// DecodePages is DecodePaging for a list without filters.
-func DecodePages(q url.Values) (Paging, error) {
-	if err := only(q); err != nil {
+// DecodePages reads the query of a list without filters.
+func DecodePages(q url.Values) (Paging, error) { return pagingOf(q, PageDefault, PageMax) }
+
+// pagingOf reads limit, offset and cursor, or page (from 1) and per_page. A limit
+// above limitMax becomes limitMax; 0, a negative number and what is no integer are
+// Invalid, and so is a parameter that is not one of names.
+func pagingOf(q url.Values, limitDefault, limitMax int, names ...string) (Paging, error) {
+	if err := only(q, names...); err != nil {
 		return Paging{}, err
 	}
-	return DecodePaging(q, PageDefault, PageMax)
-}
-
-// DecodePaging reads limit, offset and cursor, or page (from 1) and per_page. A
-// limit above limitMax becomes limitMax; 0, a negative number and what is no
-// integer are Invalid.
-func DecodePaging(q url.Values, limitDefault, limitMax int) (Paging, error) {
 	p := Paging{Limit: limitDefault, Cursor: q.Get("cursor"), Items: q.Has("page") || q.Has("per_page")}
 	page := 1
 	for _, f := range []struct {
@@ -133,7 +131,7 @@ func window(q url.Values) (since, until time.Time, err error) {
 // DecodeFilter reads the query of GET /ojs/v1/jobs (contract §3.3). Only the
 // newest-first order exists; another is Unsupported.
 func DecodeFilter(q url.Values) (job.Filter, Paging, error) {
-	f, p, err := filter(q, "state")
+	f, p, err := filter(q, "state", "queue", "type", "since", "until")
 	if err != nil {
 		return f, p, err
 	}
@@ -166,24 +164,21 @@ func states(q url.Values) ([]job.State, error) {
 }
 
 func unsorted(field, value string) error {
-	e := job.Errorf(job.Unsupported, "%s %.40q is not supported: lists are sorted by created_at, newest first", field, value)
-	e.Details = map[string]any{"field": field}
-	return e
+	return job.Errorf(job.Unsupported, "%s %.40q is not supported: lists are sorted by created_at, newest first", field, value).
+		With(map[string]any{"field": field})
 }
 
 // DecodeDeadFilter reads the query of GET /ojs/v1/dead-letter (contract §3.14).
 func DecodeDeadFilter(q url.Values) (job.Filter, Paging, error) {
-	f, p, err := filter(q, "error_type")
+	f, p, err := filter(q, "error_type", "queue", "type", "since", "until")
 	f.Dead, f.ErrorType = true, q.Get("error_type")
 	return f, p, err
 }
 
-// filter reads what both lists of jobs have in common; own is what one has besides.
-func filter(q url.Values, own string) (f job.Filter, p Paging, err error) {
-	if err := only(q, own, "queue", "type", "since", "until"); err != nil {
-		return f, p, err
-	}
-	if p, err = DecodePaging(q, PageDefault, PageMax); err != nil {
+// filter reads what the lists of jobs and of keys have in common; names are the
+// parameters that this one knows.
+func filter(q url.Values, names ...string) (f job.Filter, p Paging, err error) {
+	if p, err = pagingOf(q, PageDefault, PageMax, names...); err != nil {
 		return f, p, err
 	}
 	f = job.Filter{Queue: q.Get("queue"), Type: q.Get("type"), Limit: p.Limit, Offset: p.Offset, Cursor: p.Cursor}
@@ -195,10 +190,8 @@ func filter(q url.Values, own string) (f job.Filter, p Paging, err error) {
 // filter asks for one event more than the page holds, where that is allowed, so
 // that the answer can tell whether there are more. "job:x" is "job.x".
 func DecodeEventFilter(q url.Values) (f job.EventFilter, p Paging, err error) {
-	if err := only(q, "types", "type", "queues", "queue", "job_types", "job_type", "job_id", "after", "since", "until"); err != nil {
-		return f, p, err
-	}
-	if p, err = DecodePaging(q, EventsDefault, EventsMax); err != nil {
+	p, err = pagingOf(q, EventsDefault, EventsMax, "types", "type", "queues", "queue", "job_types", "job_type", "job_id", "after", "since", "until")
+	if err != nil {
 		return f, p, err
 	}
 	if p.Offset+p.Limit > EventsMax {

@@ -14,8 +14,8 @@ import (
 // is no success on the wire (contract §2.2, C-32).
 func SameID(r job.Receipt) bool { return r.Verdict == job.SameID }
 
-// AppendReceipt appends the answer to a PUSH (contract §3.1): the job, and
-// beside it why a stored one answers, or which one gave way.
+// AppendReceipt appends the answer to a PUSH (contract §3.1): the job, and beside it
+// why a stored job answers, or which job was replaced.
 func AppendReceipt(dst []byte, r job.Receipt) []byte {
 	b := rawjson.Writer(AppendJob(dst, r.Job, Extras{}))
 	b.Reopen()
@@ -29,8 +29,8 @@ func AppendReceipt(dst []byte, r job.Receipt) []byte {
 	return b.Close()
 }
 
-// verdict appends what a receipt says beside its job. A job that its sender
-// calls so himself does not hold these names: package job drops them.
+// verdict appends what a receipt says beside its job. The job itself never has members
+// of these names: package job drops them from what is sent.
 func verdict(b *rawjson.Writer, r job.Receipt) {
 	b.Optional("replaced_job_id", string(r.Replaced))
 	if len(r.AllReplaced) > 0 {
@@ -61,9 +61,9 @@ func dedupID(j *job.Job) string {
 	return ""
 }
 
-// AppendBatch appends the answer to a batch (contract §3.2). What a PUSH says
-// beside its job stands at the end of the job here; only the deduplication of a
-// PUSH has a list of its own, as a job has a member of that name.
+// AppendBatch appends the answer to a batch (contract §3.2). What a PUSH says beside
+// its job stands at the end of each job here. Only the deduplications have a list of
+// their own, as a job has a member of that name.
 func AppendBatch(dst []byte, rs []job.Receipt) []byte {
 	enqueued, held := 0, []int(nil)
 	b := rawjson.Object(dst)
@@ -173,8 +173,8 @@ func ReadBatch(body []byte) ([]job.Receipt, error) {
 	return rs, nil
 }
 
-// hasVerdict reports whether an element may hold more than its job: few of a batch do,
-// and every one would have to be decoded twice.
+// hasVerdict reports whether an element may hold more than its job. Few of a batch do,
+// and only those are decoded twice.
 func hasVerdict(raw json.RawMessage) bool {
 	return bytes.Contains(raw, []byte(`"deduplicated"`)) || bytes.Contains(raw, []byte(`"replaced_job_id"`))
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// What the client reads. An answer that docs/contract.md does not allow is
-// Internal: neither the caller nor the request can help it.
+// What the client reads. An answer that docs/contract.md does not allow is Internal:
+// the caller cannot do anything about it.
 
 // unread is the error for an answer that cannot be read.
 func unread(err error) error {
@@ -25,6 +25,21 @@ func read(body []byte, into any) error {
 		return unread(err)
 	}
 	return nil
+}
+
+// readMember reads the one member of an answer that matters. missing is the error text
+// if it is not there.
+func readMember[T any](body []byte, name, missing string) (v T, err error) {
+	var r map[string]json.RawMessage
+	if err := read(body, &r); err != nil {
+		return v, err
+	}
+	raw := r[name]
+	if raw == nil || isNull(raw) {
+		return v, unread(job.Errorf(job.Malformed, "%s", missing))
+	}
+	err = read(raw, &v)
+	return v, err
 }
 
 // oneJob is an answer about one job (contract §2.1, §3.9, §3.10).
@@ -94,20 +109,17 @@ func ReadJobs(body []byte) ([]*job.Job, error) {
 
 // pagination is what every list says of itself (contract §1.7).
 type pagination struct {
-	Total   int64  `json:"total"`
-	AtLeast bool   `json:"total_at_least"`
-	More    bool   `json:"has_more"`
-	Next    string `json:"next_cursor"`
+	Total   int64 `json:"total"`
+	AtLeast bool  `json:"total_at_least"`
+	Rest
 }
 
-// Rest is what comes behind a page: whether there is more, and the cursor with
-// which that begins, empty from a server that knows none for the list.
+// Rest is what comes behind a page: whether there is more, and the cursor where that
+// begins, which is empty from a server that gives none for the list.
 type Rest struct {
-	More bool
-	Next string
+	More bool   `json:"has_more"`
+	Next string `json:"next_cursor"`
 }
-
-func (p pagination) rest() Rest { return Rest{p.More, p.Next} }
 
 // ReadPage reads a list of jobs, or of dead letters (contract §3.3, §3.14).
 func ReadPage(body []byte, dead bool) (job.Page, error) {
@@ -133,9 +145,9 @@ func ReadPage(body []byte, dead bool) (job.Page, error) {
 	return job.Page{Jobs: jobs, Total: r.Pages.Total, AtLeast: r.Pages.AtLeast, Next: r.Pages.Next}, nil
 }
 
-// withoutTotal takes total_attempts off a dead letter: the list adds it at the
-// end of the job. A member of this name that the job's client sent is not the
-// last one, and stays.
+// withoutTotal takes total_attempts off a dead letter: the list adds it at the end of
+// the job. A member of this name that the job's client sent is never the last one, and
+// stays.
 func withoutTotal(raw json.RawMessage) json.RawMessage {
 	i := bytes.LastIndex(raw, []byte(`,"total_attempts":`))
 	if i < 0 {
@@ -151,16 +163,14 @@ func withoutTotal(raw json.RawMessage) json.RawMessage {
 // ReadBeat reads the answer to a BEAT (contract §3.11).
 func ReadBeat(body []byte) (job.BeatReply, error) {
 	var r struct {
-		State     string    `json:"state"`
+		Directive string    `json:"state"`
 		Extended  []job.ID  `json:"jobs_extended"`
 		Cancelled []job.ID  `json:"cancelled_jobs"`
 		Lost      []job.ID  `json:"lost_jobs"`
 		Time      time.Time `json:"server_time"`
 	}
-	if err := read(body, &r); err != nil {
-		return job.BeatReply{}, err
-	}
-	return job.BeatReply{Directive: r.State, Extended: r.Extended, Cancelled: r.Cancelled, Lost: r.Lost, Time: r.Time}, nil
+	err := read(body, &r)
+	return job.BeatReply(r), err
 }
 
 // queueObject is a queue and its counters, in the list and alone (contract §3.13).
@@ -206,7 +216,7 @@ func ReadQueues(body []byte) (qs []job.Queue, rest Rest, err error) {
 	for _, o := range r.Queues {
 		qs = append(qs, o.queue())
 	}
-	return qs, r.Pages.rest(), nil
+	return qs, r.Pages.Rest, nil
 }
 
 // ReadDeadStats reads the counters of the dead letters (contract §3.14).
@@ -220,7 +230,7 @@ func ReadDeadStats(body []byte) (job.DeadStats, error) {
 		Newest      time.Time        `json:"newest_at"`
 	}
 	err := read(body, &r)
-	return job.DeadStats{Total: r.Total, ByQueue: r.ByQueue, ByType: r.ByType, ByErrorType: r.ByErrorType, Oldest: r.Oldest, Newest: r.Newest}, err
+	return job.DeadStats(r), err
 }
 
 // ReadEvents reads a page of the event log (contract §3.18).
@@ -277,8 +287,8 @@ func readEventData(e *job.Event, raw json.RawMessage) error {
 	return err
 }
 
-// ReadHealth reads how the server is (contract §3.22). What is wrong with it is
-// not on the wire.
+// ReadHealth reads how the server is (contract §3.22). What is wrong with it is not
+// sent.
 func ReadHealth(body []byte) (job.Health, error) {
 	var r struct {
 		Status  string `json:"status"`

@@ -39,8 +39,8 @@ func (o *cronObject) cron() (*job.Cron, error) {
 		LastJob: o.LastJob, RunCount: o.RunCount}, nil
 }
 
-// ReadCron reads an answer about one schedule. What is never sent stays zero:
-// AnchorAt, SeenAt, all that follows a clock that was set, and Runs.
+// ReadCron reads an answer about one schedule. What is never sent is zero: AnchorAt,
+// SeenAt, HoleTo, AheadAt and Runs.
 func ReadCron(body []byte) (*job.Cron, error) {
 	var r struct {
 		Cron *cronObject `json:"cron"`

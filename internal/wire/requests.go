@@ -13,8 +13,8 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// What the client sends. Bodies are written by hand, because encoding/json
-// would compact and escape the raw JSON that must arrive as it is.
+// What the client sends. Bodies are written by hand, because encoding/json would
+// compact and escape the raw JSON that must arrive unchanged.
 
 // PushBody is the body of POST /ojs/v1/jobs.
 func PushBody(c *job.Checked) []byte { return c.AppendPush(make([]byte, 0, 256)) }
@@ -35,9 +35,7 @@ func BatchBody(cs []job.Checked) []byte {
 func FetchBody(f job.FetchRequest) []byte {
 	b := begin()
 	someStrings(&b, "queues", f.Queues)
-	if f.Count > 0 {
-		b.Int("count", int64(f.Count))
-	}
+	someInt(&b, "count", f.Count)
 	b.Optional("worker_id", f.Worker)
 	someMillis(&b, "visibility_timeout_ms", f.Visibility)
 	someMillis(&b, "block_ms", f.Wait)
@@ -98,13 +96,9 @@ func BeatBody(beat job.Beat) []byte {
 	b.Optional("state", w.State)
 	someMillis(&b, "visibility_timeout_ms", beat.Visibility)
 	b.Optional("hostname", w.Hostname)
-	if w.PID > 0 {
-		b.Int("pid", int64(w.PID))
-	}
+	someInt(&b, "pid", w.PID)
 	someStrings(&b, "queues", w.Queues)
-	if w.Concurrency > 0 {
-		b.Int("concurrency", int64(w.Concurrency))
-	}
+	someInt(&b, "concurrency", w.Concurrency)
 	someMap(&b, "labels", w.Labels)
 	return b.Optional("version", w.Version).Time("started_at", w.StartedAt).Close()
 }
@@ -119,9 +113,9 @@ func CancelBody(by, reason string) []byte {
 	return b.Optional("cancelled_by", by).Optional("reason", reason).Close()
 }
 
-// JobsQuery is the query of a list of jobs or dead letters (contract §3.3,
-// §3.14). Dead is not in it: it is another path, which knows the type of the
-// error and no states.
+// JobsQuery is the query of a list of jobs or dead letters (contract §3.3, §3.14).
+// Dead letters have a path of their own; only their list takes the type of the error,
+// and it takes no states.
 func JobsQuery(f job.Filter) url.Values {
 	if f.Dead {
 		f.States = nil
@@ -184,9 +178,15 @@ func countText[N int | int64](n N) string {
 	return strconv.FormatInt(int64(n), 10)
 }
 
-// The writers below leave a member out that has no value.
+// The writers below leave out a member that has no value.
 
 func begin() rawjson.Writer { return rawjson.Object(make([]byte, 0, 256)) }
+
+func someInt(b *rawjson.Writer, name string, n int) {
+	if n > 0 {
+		b.Int(name, int64(n))
+	}
+}
 
 func someMillis(b *rawjson.Writer, name string, d time.Duration) {
 	if d > 0 { // 0 would ask for the default
@@ -194,7 +194,8 @@ func someMillis(b *rawjson.Writer, name string, d time.Duration) {
 	}
 }
 
-// ceilMillis is d in whole milliseconds, rounded up: nothing must come early for its way over the wire.
+// ceilMillis is d in whole milliseconds, rounded up: nothing may happen early because
+// it was sent.
 func ceilMillis(d time.Duration) int64 {
 	n := d.Milliseconds()
 	if time.Duration(n)*time.Millisecond < d {

@@ -12,13 +12,12 @@ import (
 
 // NoKey is the NotFound for a unique key.
 func NoKey(key string) error {
-	e := job.Errorf(job.NotFound, "%.80q is no unique key: one is 64 digits of [0-9a-f], as the list shows them", key)
-	e.Details = map[string]any{"resource_type": "unique_key", "resource_id": key}
-	return e
+	return job.Errorf(job.NotFound, "%.80q is no unique key: one is 64 digits of [0-9a-f], as the list shows them", key).
+		With(map[string]any{"resource_type": "unique_key", "resource_id": key})
 }
 
-// AppendExplanation appends what a unique policy comes to. The job that a PUSH
-// would meet is there in short, and whole beside it.
+// AppendExplanation appends what a unique policy comes to. The job that a PUSH would
+// meet is in held_by in short, and in job whole.
 func AppendExplanation(dst []byte, x job.Explanation) []byte {
 	b := rawjson.Object(dst)
 	b.Object("policy")
@@ -38,8 +37,7 @@ func AppendExplanation(dst []byte, x job.Explanation) []byte {
 	b.Time("frees_at", x.Frees)
 	b.Str("frees_when", freesWhen(x))
 	b.End()
-	b.Key("job")
-	b = x.Existing.AppendJSON(b, job.View{})
+	wholeJob(&b, x.Existing)
 	return b.Close()
 }
 
@@ -75,7 +73,7 @@ func dimensions(p job.UniquePolicy) []string {
 	return p.Keys
 }
 
-// freesWhen says, for a person, when the job that is met counts no more.
+// freesWhen says, for a person, when the job that would be met no longer counts.
 func freesWhen(x job.Explanation) string {
 	in, until := x.Policy.States.List(), "at "+job.FormatTime(x.Frees)
 	stays := "a job that is " + string(x.Existing.State) + " stays so"
@@ -136,14 +134,9 @@ func ReadExplanation(body []byte) (job.Explanation, error) {
 
 // DecodeKeyFilter reads the query of GET /ojs/v1/unique-jobs (contract §3.25).
 func DecodeKeyFilter(q url.Values) (f job.Filter, p Paging, err error) {
-	if err := only(q, "state", "queue", "type"); err != nil {
-		return f, p, err
+	if f, p, err = filter(q, "state", "queue", "type"); err == nil {
+		f.States, err = states(q)
 	}
-	if p, err = DecodePaging(q, PageDefault, PageMax); err != nil {
-		return f, p, err
-	}
-	f = job.Filter{Queue: q.Get("queue"), Type: q.Get("type"), Limit: p.Limit, Offset: p.Offset, Cursor: p.Cursor}
-	f.States, err = states(q)
 	return f, p, err
 }
 
@@ -159,8 +152,7 @@ func AppendHeldKeys(dst []byte, c job.HeldKeys, p Paging) []byte {
 		b.Time("since", v.Since)
 		b.Time("locked_until", v.Until)
 	})
-	more := c.Next != "" || int64(p.Offset+len(c.Keys)) < c.Total && p.Cursor == ""
-	pages(&b, p, listed{c.Total, c.AtLeast, more, c.Next})
+	pages(&b, p, p.listed(len(c.Keys), c.Total, c.AtLeast, c.Next))
 	return b.Close()
 }
 
@@ -196,14 +188,47 @@ func AppendReleasedKey(dst []byte, key string, n int) []byte {
 
 // ReadReleasedKey reads off how many jobs a unique key was taken.
 func ReadReleasedKey(body []byte) (int, error) {
+	return readMember[int](body, "released", "it does not say what was released")
+}
+
+// AppendDedupOwner appends who holds a deduplication key (contract §3.13), with the
+// job itself. older adds the earlier name of the key.
+func AppendDedupOwner(dst []byte, queue, id string, owner *job.Job, older bool) []byte {
+	b := rawjson.Object(dst)
+	b.Str("queue", queue).Str("deduplication_id", id)
+	if older {
+		b.Str("debounce_id", id)
+	}
+	b.Str("job_id", string(owner.ID))
+	b.Str("mode", owner.DedupMode())
+	b.Time("expires_at", owner.DedupUntil)
+	wholeJob(&b, owner)
+	return b.Close()
+}
+
+// ReadDedupOwner reads who holds a deduplication key.
+func ReadDedupOwner(body []byte) (*job.Job, error) {
 	var r struct {
-		Released *int `json:"released"`
+		Job   json.RawMessage `json:"job"`
+		Until time.Time       `json:"expires_at"`
 	}
 	if err := read(body, &r); err != nil {
-		return 0, err
+		return nil, err
 	}
-	if r.Released == nil {
-		return 0, unread(job.Errorf(job.Malformed, "it does not say what was released"))
+	j, err := parse(r.Job)
+	if err == nil {
+		j.DedupUntil = r.Until
 	}
-	return *r.Released, nil
+	return j, err
+}
+
+// AppendReleasedDedup appends the answer to the release of a deduplication key.
+func AppendReleasedDedup(dst []byte, released bool) []byte {
+	b := rawjson.Object(dst)
+	return b.Bool("released", released).Close()
+}
+
+// ReadReleasedDedup reads whether there was a deduplication key to release.
+func ReadReleasedDedup(body []byte) (bool, error) {
+	return readMember[bool](body, "released", "it does not say whether anything was released")
 }

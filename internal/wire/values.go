@@ -2,7 +2,6 @@ package wire
 
 import (
 	"encoding/json"
-	"math"
 	"strconv"
 	"time"
 
@@ -82,21 +81,9 @@ func names(v json.RawMessage, field string, limit int) ([]string, error) {
 	return list, err
 }
 
-// whole is a JSON number without a fraction, in whatever notation ("1e2" is 100).
-func whole(v json.RawMessage) (int64, bool) {
-	if n, err := strconv.ParseInt(string(v), 10, 64); err == nil {
-		return n, true
-	}
-	f, err := strconv.ParseFloat(string(v), 64)
-	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
-		return 0, false
-	}
-	return int64(f), true
-}
-
 // clamped is an integer brought between lo and hi.
 func clamped(v json.RawMessage, field string, lo, hi int64) (int64, error) {
-	n, ok := whole(v)
+	n, ok := rawjson.Integer(v)
 	if !ok {
 		return 0, refuse(field, "must be an integer"+got(v))
 	}
@@ -104,12 +91,12 @@ func clamped(v json.RawMessage, field string, lo, hi int64) (int64, error) {
 }
 
 // natural is an integer from 0 to hi.
-func natural(v json.RawMessage, field string, hi int64) (int64, error) {
-	n, ok := whole(v)
-	if !ok || n < 0 || n > hi {
-		return 0, refuse(field, "must be an integer from 0 to "+strconv.FormatInt(hi, 10)+got(v))
+func natural[N int | int64](v json.RawMessage, field string, hi N) (N, error) {
+	n, ok := rawjson.Integer(v)
+	if !ok || n < 0 || n > int64(hi) {
+		return 0, refuse(field, "must be an integer from 0 to "+strconv.FormatInt(int64(hi), 10)+got(v))
 	}
-	return n, nil
+	return N(n), nil
 }
 
 // millis is a whole number of milliseconds, at most job.MaxDuration.
@@ -147,6 +134,15 @@ func pause(v json.RawMessage, field string) (time.Duration, error) {
 		return 0, refuse(field, "must be a number of seconds from 0 to 100 years, or an ISO 8601 duration"+got(v))
 	}
 	return job.Seconds(f), nil
+}
+
+// moment is a JSON string that holds an instant.
+func moment(v json.RawMessage, field string) (time.Time, error) {
+	s, err := text(v, field)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return instant(s, field)
 }
 
 // instant reads RFC 3339 with a zone.

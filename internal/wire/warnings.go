@@ -8,15 +8,15 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// What an answer says of a request that was carried out and may not have been
-// meant so: the member warnings, which is there only when there are some.
+// The member warnings of an answer: what in a request was carried out but may not have
+// been meant that way. It is left out if there are none.
 
 // appendWarnings appends the warnings about one job or one schedule.
 func appendWarnings(b *rawjson.Writer, ws []job.Warning) {
 	if len(ws) == 0 {
 		return
 	}
-	b.Array("warnings")
+	b.Array("warnings") // objects would cost the answer to every PUSH an allocation
 	for _, w := range ws {
 		b.Begin()
 		b.Str("field", w.Field).Str("message", w.Message).End()
@@ -45,8 +45,8 @@ type warned struct {
 	job.Warning
 }
 
-// UnmarshalJSON reads an object, or a text alone. Other servers may have other
-// shapes: none of them is an error, as the request was carried out.
+// UnmarshalJSON reads an object, or a text alone. Other servers may send other shapes:
+// none of them is an error, as the request was carried out.
 func (w *warned) UnmarshalJSON(raw []byte) error {
 	var o struct {
 		Index   int    `json:"index"`

@@ -30,10 +30,10 @@ func DecodeDeregister(raw []byte) (id string, err error) {
 }
 
 // AppendRegistered appends the answer to a registration (contract §3.12), in seconds.
-func AppendRegistered(dst []byte, id string, r job.Registration) []byte {
+func AppendRegistered(dst []byte, w job.WorkerInfo, r job.Registration) []byte {
 	b := rawjson.Object(dst)
 	b.Bool("ok", true)
-	b.Str("worker_id", id)
+	b.Str("worker_id", w.ID)
 	b.Time("server_time", r.Time)
 	b.Int("heartbeat_interval", wholeSeconds(r.Heartbeat))
 	b.Int("heartbeat_timeout", wholeSeconds(r.Silence))
@@ -41,7 +41,7 @@ func AppendRegistered(dst []byte, id string, r job.Registration) []byte {
 	return b.Close()
 }
 
-// wholeSeconds is d in seconds, and at least one of them unless it is 0.
+// wholeSeconds is d in seconds, rounded up.
 func wholeSeconds(d time.Duration) int64 {
 	return int64((d + time.Second - 1) / time.Second)
 }
@@ -58,9 +58,7 @@ func AppendDeregistered(dst []byte, id string, released []job.ID) []byte {
 func AppendWorkers(dst []byte, ws []job.WorkerInfo, p Paging) []byte {
 	ws, l := byName(ws, p, func(w job.WorkerInfo) string { return w.ID })
 	b := rawjson.Object(dst)
-	items(&b, p, objects(&b, "workers", ws, appendWorker))
-	pages(&b, p, l)
-	return b.Close()
+	return endList(&b, p, objects(&b, "workers", ws, appendWorker), l)
 }
 
 // AppendWorker appends the answer about one worker: the worker under "worker",
@@ -75,7 +73,7 @@ func AppendWorker(dst []byte, w job.WorkerInfo) []byte {
 	return b.Close()
 }
 
-// condition of a worker: what it says of itself, unless it says nothing any more.
+// stateOf is what a worker says of itself, or stale if it is silent.
 func stateOf(w job.WorkerInfo) string {
 	switch {
 	case w.Stale:
@@ -95,9 +93,7 @@ func appendWorker(b *rawjson.Writer, w job.WorkerInfo) {
 	b.Optional("directive", w.Directive)
 	b.Bool("stale", w.Stale)
 	b.Optional("hostname", w.Hostname)
-	if w.PID > 0 {
-		b.Int("pid", int64(w.PID))
-	}
+	someInt(b, "pid", w.PID)
 	rawjson.Strings(b, "queues", w.Queues)
 	b.Int("concurrency", int64(w.Concurrency)).Int("active_jobs", int64(w.Active))
 	someMap(b, "labels", w.Labels)
@@ -145,31 +141,29 @@ func ReadReleased(body []byte) ([]job.ID, error) {
 	return r.Released, err
 }
 
-// workerObject is a worker in a list and alone.
+// workerObject is a [job.WorkerInfo] as answers hold it.
 type workerObject struct {
-	ID          string            `json:"id"`
-	State       string            `json:"reported_state"`
-	Directive   string            `json:"directive"`
-	Stale       bool              `json:"stale"`
-	Hostname    string            `json:"hostname"`
-	PID         int               `json:"pid"`
-	Queues      []string          `json:"queues"`
-	Concurrency int               `json:"concurrency"`
-	Active      int               `json:"active_jobs"`
-	Labels      map[string]string `json:"labels"`
-	Version     string            `json:"version"`
-	StartedAt   time.Time         `json:"started_at"`
-	BeatAt      time.Time         `json:"last_heartbeat_at"`
+	ID            string            `json:"id"`
+	Hostname      string            `json:"hostname"`
+	PID           int               `json:"pid"`
+	Queues        []string          `json:"queues"`
+	Concurrency   int               `json:"concurrency"`
+	Labels        map[string]string `json:"labels"`
+	Version       string            `json:"version"`
+	State         string            `json:"reported_state"`
+	Directive     string            `json:"directive"`
+	LastDirective string            `json:"-"`
+	Active        int               `json:"active_jobs"`
+	Stale         bool              `json:"stale"`
+	StartedAt     time.Time         `json:"started_at"`
+	BeatAt        time.Time         `json:"last_heartbeat_at"`
 }
 
 func (o workerObject) info() job.WorkerInfo {
-	w := job.WorkerInfo{ID: o.ID, State: o.State, Directive: o.Directive, Stale: o.Stale, Hostname: o.Hostname, PID: o.PID,
-		Queues: o.Queues, Concurrency: o.Concurrency, Active: o.Active, Labels: o.Labels, Version: o.Version,
-		StartedAt: o.StartedAt, BeatAt: o.BeatAt}
-	if len(w.Queues) == 0 {
-		w.Queues = nil
+	if len(o.Queues) == 0 {
+		o.Queues = nil
 	}
-	return w
+	return job.WorkerInfo(o)
 }
 
 // ReadWorker reads the answer about one worker.
@@ -193,5 +187,38 @@ func ReadWorkers(body []byte) (ws []job.WorkerInfo, rest Rest, err error) {
 	for _, o := range r.Workers {
 		ws = append(ws, o.info())
 	}
-	return ws, r.Pages.rest(), nil
+	return ws, r.Pages.Rest, nil
+}
+
+// DecodeDirective reads the body of a directive to all workers (contract §3.23). The
+// service decides what it may be.
+func DecodeDirective(raw []byte) (wish string, err error) {
+	err = object(raw, "", func(member string, v json.RawMessage) (err error) {
+		if member == "directive" {
+			wish, err = name(v, member)
+		}
+		return err
+	})
+	return wish, err
+}
+
+// AppendDirected appends the answer to a directive to all workers.
+func AppendDirected(dst []byte, wish string, n int) []byte {
+	b := rawjson.Object(dst)
+	return b.Bool("ok", true).Str("directive", wish).Int("workers", int64(n)).Close()
+}
+
+// DirectiveBody is the body of a directive to all workers.
+func DirectiveBody(wish string) []byte {
+	b := begin()
+	return b.Str("directive", wish).Close()
+}
+
+// ReadDirected reads the answer to a directive to all workers: how many they are.
+func ReadDirected(body []byte) (int, error) {
+	var r struct {
+		Workers int `json:"workers"`
+	}
+	err := read(body, &r)
+	return r.Workers, err
 }

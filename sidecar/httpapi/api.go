@@ -3,12 +3,13 @@
 //
 // A handler decodes its request, calls one method of the service and encodes
 // what comes back. It returns its error; [api.fail] is the only place that
-// answers with one. What a body looks like is said in internal/wire.
+// answers with one. What bodies look like is up to internal/wire.
 //
-// Timeouts, limits of headers and the listener are affairs of the http.Server.
+// Timeouts, limits of headers and the listener are up to the http.Server.
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"math/rand/v2"
@@ -25,32 +26,25 @@ import (
 // Options are the settings of [New]. The zero value works: it answers under
 // loopback names only, and logs to slog.Default.
 type Options struct {
-	Hosts        []string         // host names, without ports, that are allowed beside the loopback ones
+	Hosts        []string         // further host names that are allowed, without ports; loopback names always are
 	Version      string           // of this program, for the manifest; empty: "devel"
 	Backend      string           // of the store, for the manifest; empty: "sqlite"
 	Log          *slog.Logger     // nil: slog.Default()
 	Now          func() time.Time // nil: time.Now
 	NewRequestID func() string    // nil: "req_" and a UUIDv7
-	Outboxes     []Outbox         // that are relayed in this process; each has a name of its own
+	Outboxes     []Outbox         // that this process relays; their names must differ
 	Memory       *Budget          // that bodies take; nil: one of DefaultBudget
 
-	// Admit is asked about each request before all else: what it returns is the
-	// answer, unless it is nil. It may set headers of the answer. Nil admits all.
+	// Admit is asked about each request before anything else. If it returns an error,
+	// that is the answer. It may set headers of the answer. Nil admits all.
 	Admit func(http.ResponseWriter, *http.Request) error
 }
 
 func (o Options) withDefaults() Options {
-	if o.Version == "" {
-		o.Version = "devel"
-	}
+	o.Version, o.Backend = cmp.Or(o.Version, "devel"), cmp.Or(o.Backend, "sqlite")
+	o.Log = cmp.Or(o.Log, slog.Default())
 	if o.Memory == nil {
 		o.Memory = NewBudget(0)
-	}
-	if o.Backend == "" {
-		o.Backend = "sqlite"
-	}
-	if o.Log == nil {
-		o.Log = slog.Default()
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -58,9 +52,7 @@ func (o Options) withDefaults() Options {
 	if o.NewRequestID == nil {
 		now := o.Now
 		o.NewRequestID = func() string {
-			r := rand.Uint64()
-			b := wire.AppendUUID(append(make([]byte, 0, 40), "req_"...), now(), uint16(rand.Uint64()), r)
-			return string(b)
+			return string(wire.AppendUUID(append(make([]byte, 0, 40), "req_"...), now(), uint16(rand.Uint64()), rand.Uint64()))
 		}
 	}
 	return o
@@ -70,8 +62,8 @@ func (o Options) withDefaults() Options {
 // used by many goroutines at once.
 //
 // A batch over HTTP is refused whole when one of its ids is stored already. A
-// service that can refuse that in one transaction says so with a method
-// EnqueueNew, which is Enqueue but for answering any stored id with Duplicate.
+// service that can refuse it in one transaction has a method EnqueueNew, which is
+// EnqueueChecked but answers any stored id with Duplicate.
 func New(svc job.Service, opts Options) http.Handler {
 	opts = opts.withDefaults()
 	return &meter{newEcho(svc, opts), opts.Memory}
@@ -81,7 +73,7 @@ type api struct {
 	Options
 	svc       job.Service
 	enqueue   func(context.Context, ...job.Checked) ([]job.Receipt, error)
-	unhealthy atomic.Bool // the last who asked was told so
+	unhealthy atomic.Bool // as the latest health check was told
 }
 
 func newEcho(svc job.Service, opts Options) *echo.Echo {
@@ -97,6 +89,7 @@ func newEcho(svc job.Service, opts Options) *echo.Echo {
 	v1 := e.Group("/ojs/v1")
 	a.jobs(v1)
 	a.workers(v1)
+	a.roster(v1)
 	a.directives(v1)
 	a.queues(v1)
 	a.unique(v1)

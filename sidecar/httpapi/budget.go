@@ -10,13 +10,13 @@ import (
 )
 
 // DefaultBudget is what the bodies of all requests and answers may take together
-// where nobody says another number.
+// unless another size is given, in bytes.
 const DefaultBudget = 144 << 20
 
 const (
-	// small is what every request may hold without asking, so that callers with
-	// small jobs never wait for those with large ones. All of it together is bounded
-	// by the number of connections.
+	// small is what every request may hold without asking, so that callers with small
+	// jobs never wait for those with large ones. All of it together is bounded by the
+	// number of connections.
 	small = 32 << 10
 	// copies is how many bytes of memory a byte of a body takes while it is worked on:
 	// the body or the row, the job that is made of it, and the answer.
@@ -25,22 +25,22 @@ const (
 	// the receipt and the store's copy of it.
 	perJob = 4 << 10
 
-	patience = time.Second           // of a large body for others to leave
-	look     = 10 * time.Millisecond // at what they have left
+	patience = time.Second           // how long a large body waits for others to leave
+	look     = 10 * time.Millisecond // how often it looks whether they have
 )
 
-// Budget is the memory that the bodies of requests and answers take together. Who
-// passes it is told to come again. It is safe for concurrent use.
+// Budget is the memory that the bodies of requests and answers take together. A caller
+// for whom there is none left is told to come again. It is safe for concurrent use.
 type Budget struct {
 	size int64
 	used atomic.Int64
 	last atomic.Int64 // when anything of it was used, in nanoseconds since 1970
 
 	pages chan struct{} // has room for each list that is being read and written out
-	after chan struct{} // and for one more, which others have kept waiting for long
+	after chan struct{} // has room for one more list, after others have kept it waiting for long
 }
 
-// NewBudget is one of so many bytes; 0 is DefaultBudget.
+// NewBudget makes a Budget of so many bytes; 0 is DefaultBudget.
 func NewBudget(bytes int64) *Budget {
 	if bytes <= 0 {
 		bytes = DefaultBudget
@@ -73,7 +73,8 @@ func (b *Budget) turn(ctx context.Context) (done func(), err error) {
 // Used is how much is taken at the moment, in bytes.
 func (b *Budget) Used() int64 { return b.used.Load() }
 
-// LastUsed is when large bodies last took something of it or gave it back; the zero time is never.
+// LastUsed is when a large body last took some of it or gave some back; the zero time
+// is never.
 func (b *Budget) LastUsed() time.Time {
 	if n := b.last.Load(); n != 0 {
 		return time.Unix(0, n)
@@ -81,7 +82,7 @@ func (b *Budget) LastUsed() time.Time {
 	return time.Time{}
 }
 
-// try takes n bytes if they are there. None are there always.
+// try takes n bytes if they are there; it always takes none.
 func (b *Budget) try(n int64) bool {
 	if n == 0 {
 		return true
@@ -98,7 +99,7 @@ func (b *Budget) try(n int64) bool {
 	}
 }
 
-// wait is try that waits a while for others to give theirs back.
+// wait is try, but waits a while for others to give theirs back.
 func (b *Budget) wait(ctx context.Context, n int64) bool {
 	if n > b.size {
 		return false
@@ -128,10 +129,10 @@ func (b *Budget) add(n int64) {
 // it cost nothing.
 type charge struct {
 	of   *Budget // nil is without bounds
-	held int64   // bytes, those that cost nothing among them
+	held int64   // bytes, including those that cost nothing
 }
 
-// cost is what so many bytes cost.
+// cost is what holding so many bytes takes of the budget.
 func cost(held int64) int64 { return max(0, held-small) }
 
 // grow makes the charge n bytes larger if they are there.
@@ -143,21 +144,20 @@ func (c *charge) grow(n int64) bool {
 	return false
 }
 
-// await is grow that waits a while. An error says why there is nothing.
+// await is grow, but waits a while. The error says why there is no memory.
 func (c *charge) await(ctx context.Context, n int64) error {
 	if c.of == nil || c.of.wait(ctx, cost(c.held+n)-cost(c.held)) {
 		c.held += n
 		return nil
 	}
 	if need := cost(c.held + n); need > c.of.size {
-		e := job.Errorf(job.TooLarge, "this request would take about %d MB of memory, and the server may use %d MB for all of them; send it in smaller parts, or raise the server's memory limit", need>>20, c.of.size>>20)
-		e.Details = map[string]any{"limit": c.of.size / copies}
-		return e
+		return job.Errorf(job.TooLarge, "this request would take about %d MB of memory, and the server may use %d MB for all of them; send it in smaller parts, or raise the server's memory limit", need>>20, c.of.size>>20).
+			With(map[string]any{"limit": c.of.size / copies})
 	}
 	return job.Errorf(job.Unavailable, "the server is busy with other large bodies and has no memory left for this one; nothing was done, so send it again, or in smaller parts, or raise the server's memory limit")
 }
 
-// settle makes the charge so large, whether that is there or not.
+// settle sets the charge to held bytes, whether they are there or not.
 func (c *charge) settle(held int64) {
 	if c.of != nil {
 		c.of.add(cost(held) - cost(c.held))

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -9,17 +10,21 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
+// crons are the routes of contract §3.15.
 func (a *api) crons(g *echo.Group) {
 	for _, base := range []string{"/cron", "/crons"} { // the second is the name that a dashboard asks
+		write := func(dst []byte, page job.CronPage, p wire.Paging) []byte {
+			return wire.AppendCrons(dst, page, p, base == "/crons")
+		}
 		one := base + "/:name"
 		g.POST(base, a.putCron)
-		get(g, base, a.cronList(base == "/crons"))
-		get(g, one, a.cron)
+		get(g, base, handleList(wire.DecodeCronFilter, a.svc.Crons, write))
+		get(g, one, handle(cronName, a.svc.Cron, wire.AppendCronFlat))
 		g.PATCH(one, a.changeCron)
 		g.PUT(one, a.changeCron)
-		g.DELETE(one, a.deleteCron)
-		g.POST(one+"/pause", a.enableCron(false))
-		g.POST(one+"/resume", a.enableCron(true))
+		g.DELETE(one, handle(cronName, a.svc.DeleteCron, wire.AppendCronDeleted))
+		g.POST(one+"/pause", handle(cronName, a.enableCron(false), wire.AppendCronFlat)) // bodies are not looked at
+		g.POST(one+"/resume", handle(cronName, a.enableCron(true), wire.AppendCronFlat))
 		g.POST(one+"/trigger", a.triggerCron)
 		get(g, one+"/history", a.cronHistory)
 	}
@@ -35,7 +40,7 @@ func cronName(c echo.Context) (string, error) {
 	return name, nil
 }
 
-// putCron stores a schedule, in place of one of the same name (contract §3.15).
+// putCron stores a schedule, in place of one of the same name.
 func (a *api) putCron(c echo.Context) error {
 	q, err := query(c)
 	if err != nil {
@@ -45,11 +50,7 @@ func (a *api) putCron(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	raw, err := body(c, job.MaxJobBytes)
-	if err != nil {
-		return err
-	}
-	s, err := wire.DecodeCron(raw)
+	s, err := decoded(c, job.MaxJobBytes, wire.DecodeCron)
 	if err != nil {
 		return err
 	}
@@ -66,55 +67,21 @@ func (a *api) putCron(c echo.Context) error {
 	if created {
 		status = http.StatusCreated
 	}
-	b := buffer()
-	*b = wire.AppendCron(*b, stored)
-	return send(c, status, b)
+	return reply(c, status, func(dst []byte) []byte { return wire.AppendCron(dst, stored) })
 }
 
-// noCron is Duplicate when there is a schedule of that name (contract C-16). Of
-// two who ask at the same instant both may find none.
+// noCron is Duplicate when there is a schedule of that name (contract C-16). Two who
+// ask at the same instant may both find none.
 func (a *api) noCron(c echo.Context, name string) error {
 	_, err := a.svc.Cron(c.Request().Context(), name)
 	switch {
 	case err == nil:
-		e := job.Errorf(job.Duplicate, "there is a schedule %q already; choose another name, or leave out if_not_exists and If-None-Match to replace it", name)
-		e.Details = map[string]any{"resource_type": "cron", "resource_id": name}
-		return e
+		return job.Errorf(job.Duplicate, "there is a schedule %q already; choose another name, or leave out if_not_exists and If-None-Match to replace it", name).
+			With(map[string]any{"resource_type": "cron", "resource_id": name})
 	case job.KindOf(err) == job.NotFound:
 		return nil
 	}
 	return err
-}
-
-// cronList shows a page of the schedules, by name.
-func (a *api) cronList(plural bool) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		q, err := query(c)
-		if err != nil {
-			return err
-		}
-		f, p, err := wire.DecodeCronFilter(q)
-		if err != nil {
-			return err
-		}
-		page, err := a.svc.Crons(c.Request().Context(), f)
-		if err != nil {
-			return err
-		}
-		b := buffer()
-		*b = wire.AppendCrons(*b, page, p, plural)
-		return send(c, http.StatusOK, b)
-	}
-}
-
-// cron shows one schedule.
-func (a *api) cron(c echo.Context) error {
-	name, err := cronName(c)
-	if err != nil {
-		return err
-	}
-	found, err := a.svc.Cron(c.Request().Context(), name)
-	return sendCron(c, found, err)
 }
 
 // changeCron changes parts of a schedule. PUT does the same as PATCH.
@@ -135,46 +102,14 @@ func (a *api) changeCron(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	b := buffer()
-	*b = wire.AppendCronChanged(*b, changed)
-	return send(c, http.StatusOK, b)
+	return reply(c, http.StatusOK, func(dst []byte) []byte { return wire.AppendCronChanged(dst, changed) })
 }
 
-// enableCron lets a schedule fire, or not. A body is not looked at.
-func (a *api) enableCron(on bool) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		name, err := cronName(c)
-		if err != nil {
-			return err
-		}
-		changed, err := a.svc.ChangeCron(c.Request().Context(), name, job.CronPatch{Enabled: &on})
-		return sendCron(c, changed, err)
+// enableCron lets a schedule fire, or not.
+func (a *api) enableCron(on bool) func(context.Context, string) (*job.Cron, error) {
+	return func(ctx context.Context, name string) (*job.Cron, error) {
+		return a.svc.ChangeCron(ctx, name, job.CronPatch{Enabled: &on})
 	}
-}
-
-// sendCron answers with one schedule, or fails.
-func sendCron(c echo.Context, found *job.Cron, err error) error {
-	if err != nil {
-		return err
-	}
-	b := buffer()
-	*b = wire.AppendCronFlat(*b, found)
-	return send(c, http.StatusOK, b)
-}
-
-// deleteCron removes a schedule, and shows what it was.
-func (a *api) deleteCron(c echo.Context) error {
-	name, err := cronName(c)
-	if err != nil {
-		return err
-	}
-	was, err := a.svc.DeleteCron(c.Request().Context(), name)
-	if err != nil {
-		return err
-	}
-	b := buffer()
-	*b = wire.AppendCronDeleted(*b, was)
-	return send(c, http.StatusOK, b)
 }
 
 // triggerCron makes a job of a schedule now. A body is not looked at.
@@ -187,10 +122,8 @@ func (a *api) triggerCron(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	c.Response().Header()["Location"] = []string{"/ojs/v1/jobs/" + string(j.ID)}
-	b := buffer()
-	*b = wire.AppendTriggered(*b, name, j)
-	return send(c, http.StatusCreated, b)
+	located(c, j.ID)
+	return reply(c, http.StatusCreated, func(dst []byte) []byte { return wire.AppendTriggered(dst, name, j) })
 }
 
 // cronHistory tells what became of the newest ticks. All of them are read, so
@@ -200,11 +133,7 @@ func (a *api) cronHistory(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	q, err := query(c)
-	if err != nil {
-		return err
-	}
-	p, whole, err := wire.DecodeCronHistory(q)
+	whole, p, err := listed(c, wire.DecodeCronHistory)
 	if err != nil {
 		return err
 	}
@@ -212,7 +141,5 @@ func (a *api) cronHistory(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	b := buffer()
-	*b = wire.AppendCronHistory(*b, runs, p, whole)
-	return send(c, http.StatusOK, b)
+	return reply(c, http.StatusOK, func(dst []byte) []byte { return wire.AppendCronHistory(dst, runs, p, whole) })
 }

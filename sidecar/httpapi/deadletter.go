@@ -3,6 +3,8 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"net/url"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -10,75 +12,28 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
+// deadLetters are the routes of contract §3.14, and the retry of any discarded job
+// (contract §3.23).
 func (a *api) deadLetters(g *echo.Group) {
-	get(g, "/dead-letter", a.deadList)
+	get(g, "/dead-letter", a.page(wire.DecodeDeadFilter, true))
 	get(g, "/dead-letter/stats", a.deadStats)
-	get(g, "/dead-letter/:id", a.deadInfo)
-	g.POST("/dead-letter/retry", a.reviveDead)
-	g.POST("/dead-letter/purge", a.purgeDead)
-	g.POST("/dead-letter/:id/retry", a.revive)
-	g.DELETE("/dead-letter/:id", a.deleteDead)
-	g.POST("/admin/jobs/:id/retry", a.retry)
+	get(g, "/dead-letter/:id", handle(jobID, a.deadLetter, appendWhole))
+	g.POST("/dead-letter/retry", handle(fromBody(job.MaxJobBytes, wire.DecodeReviveDead), a.svc.ReviveDead, wire.AppendRevived))
+	g.POST("/dead-letter/purge", handle(fromQuery(a.purge), a.svc.PurgeDead, wire.AppendPurged)) // a body is not looked at
+	g.POST("/dead-letter/:id/retry", handle(revived, a.svc.Revive, appendRevivedJob))
+	g.DELETE("/dead-letter/:id", handle(jobID, a.deleteDead, wire.AppendDeleted))
+	g.POST("/admin/jobs/:id/retry", handle(revived, a.svc.Retry, wire.AppendRetried))
 }
-
-// deadList shows a page of dead letters, the newest first (contract §3.14).
-func (a *api) deadList(c echo.Context) error { return a.page(c, wire.DecodeDeadFilter, true) }
 
 func (a *api) deadStats(c echo.Context) error {
 	s, err := a.svc.DeadStats(c.Request().Context())
 	if err != nil {
 		return err
 	}
-	b := buffer()
-	*b = wire.AppendDeadStats(*b, s)
-	return send(c, http.StatusOK, b)
+	return reply(c, http.StatusOK, func(dst []byte) []byte { return wire.AppendDeadStats(dst, s) })
 }
 
-// deadInfo shows one dead letter; any other job is NotFound here.
-func (a *api) deadInfo(c echo.Context) error {
-	id, err := jobID(c)
-	if err != nil {
-		return err
-	}
-	j, err := a.svc.Job(c.Request().Context(), id)
-	if err != nil {
-		return err
-	}
-	if err := j.CheckDead(); err != nil {
-		return err
-	}
-	b := buffer()
-	*b = wire.AppendJob(*b, j, wire.Extras{Error: true})
-	return send(c, http.StatusOK, b)
-}
-
-// revive takes a dead letter back into its queue (contract §3.14).
-func (a *api) revive(c echo.Context) error {
-	id, err := revived(c)
-	if err != nil {
-		return err
-	}
-	return a.changed(c, wire.Extras{Revived: true}, func(ctx context.Context) (job.Change, error) {
-		return a.svc.Revive(ctx, id)
-	})
-}
-
-// retry takes any discarded job back into its queue (contract §3.23).
-func (a *api) retry(c echo.Context) error {
-	id, err := revived(c)
-	if err != nil {
-		return err
-	}
-	ch, err := a.svc.Retry(c.Request().Context(), id)
-	if err != nil {
-		return err
-	}
-	b := buffer()
-	*b = wire.AppendRetried(*b, ch)
-	return send(c, http.StatusOK, b)
-}
-
-// revived is the job that shall run again as it is.
+// revived reads which job is to run again. Its body may only say that nothing changes.
 func revived(c echo.Context) (job.ID, error) {
 	id, err := jobID(c)
 	if err != nil {
@@ -91,53 +46,23 @@ func revived(c echo.Context) (job.ID, error) {
 	return id, wire.DecodeRevive(raw)
 }
 
-func (a *api) deleteDead(c echo.Context) error {
-	id, err := jobID(c)
-	if err != nil {
-		return err
+// deadLetter is a dead letter; any other job is NotFound here.
+func (a *api) deadLetter(ctx context.Context, id job.ID) (*job.Job, error) {
+	j, err := a.svc.Job(ctx, id)
+	if err == nil {
+		err = j.CheckDead()
 	}
-	if err := a.svc.DeleteDead(c.Request().Context(), id); err != nil {
-		return err
-	}
-	b := buffer()
-	*b = wire.AppendDeleted(*b, id)
-	return send(c, http.StatusOK, b)
+	return j, err
 }
 
-// reviveDead takes many dead letters back into their queues (contract §3.14).
-func (a *api) reviveDead(c echo.Context) error {
-	raw, err := body(c, job.MaxJobBytes)
-	if err != nil {
-		return err
-	}
-	f, err := wire.DecodeReviveDead(raw)
-	if err != nil {
-		return err
-	}
-	n, err := a.svc.ReviveDead(c.Request().Context(), f)
-	if err != nil {
-		return err
-	}
-	b := buffer()
-	*b = wire.AppendRevived(*b, n)
-	return send(c, http.StatusOK, b)
+// deleteDead removes a dead letter, and names it for the answer.
+func (a *api) deleteDead(ctx context.Context, id job.ID) (job.ID, error) {
+	return id, a.svc.DeleteDead(ctx, id)
 }
 
-// purgeDead removes dead letters by their age (contract §3.14). A body is not looked at.
-func (a *api) purgeDead(c echo.Context) error {
-	q, err := query(c)
-	if err != nil {
-		return err
-	}
-	before, err := wire.DecodePurge(q, a.Now())
-	if err != nil {
-		return err
-	}
-	n, err := a.svc.PurgeDead(c.Request().Context(), before)
-	if err != nil {
-		return err
-	}
-	b := buffer()
-	*b = wire.AppendPurged(*b, n)
-	return send(c, http.StatusOK, b)
+// purge is the instant before which dead letters are to be removed.
+func (a *api) purge(q url.Values) (time.Time, error) { return wire.DecodePurge(q, a.Now()) }
+
+func appendRevivedJob(dst []byte, ch job.Change) []byte {
+	return wire.AppendJob(dst, ch.Job, wire.Extras{Previous: ch.Previous, Revived: true})
 }

@@ -16,11 +16,7 @@ func (a *api) events(g *echo.Group) {
 
 // eventLog shows a page of events, the oldest first (contract §3.18).
 func (a *api) eventLog(c echo.Context) error {
-	q, err := query(c)
-	if err != nil {
-		return err
-	}
-	f, p, err := wire.DecodeEventFilter(q)
+	f, p, err := listed(c, wire.DecodeEventFilter)
 	if err != nil {
 		return err
 	}
@@ -30,13 +26,11 @@ func (a *api) eventLog(c echo.Context) error {
 		return err
 	}
 	p.Cut = exchange(c).cut
-	b := buffer()
-	*b = wire.AppendEvents(*b, es, p)
-	return send(c, http.StatusOK, b)
+	return reply(c, http.StatusOK, func(dst []byte) []byte { return wire.AppendEvents(dst, es, p) })
 }
 
-// beyond is the room of a page that begins at an offset: what is read before that
-// is held, and is no part of the page.
+// beyond is the room of a page that begins at an offset: events before that are
+// charged for, but are not part of the page.
 type beyond struct {
 	*metered
 	before int
@@ -57,11 +51,7 @@ func (a *api) history(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	q, err := query(c)
-	if err != nil {
-		return err
-	}
-	after, p, err := wire.DecodeHistory(q)
+	after, p, err := listed(c, wire.DecodeHistory)
 	if err != nil {
 		return err
 	}
@@ -69,7 +59,5 @@ func (a *api) history(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	b := buffer()
-	*b = wire.AppendHistory(*b, es, after, p)
-	return send(c, http.StatusOK, b)
+	return reply(c, http.StatusOK, func(dst []byte) []byte { return wire.AppendHistory(dst, es, after, p) })
 }

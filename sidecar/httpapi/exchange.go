@@ -27,9 +27,9 @@ const (
 // firstRead is how much is set aside for a body before any of it has come.
 const firstRead = 1 << 20
 
-// body reads a request's body, at most limit bytes. The slice is of its own and
-// may be kept: a job points into it. A longer body is TooLarge, told from its
-// Content-Length where there is one, before anything is read (contract §1.8).
+// body reads a request's body, at most limit bytes. The slice is new and may be kept:
+// a job points into it. A longer body is TooLarge; if there is a Content-Length it is
+// refused before anything is read (contract §1.8).
 func body(c echo.Context, limit int64) ([]byte, error) {
 	r := c.Request()
 	if r.ContentLength == 0 || r.Body == nil {
@@ -62,7 +62,7 @@ func body(c echo.Context, limit int64) ([]byte, error) {
 }
 
 // read reads up to size bytes; exact means that fewer are an error. Memory is
-// taken as the bytes come, so that a length that was only claimed costs little.
+// allocated as the bytes come, so that a false Content-Length costs little.
 func read(r *incoming, size int64, exact bool) ([]byte, error) {
 	start := size
 	if !exact {
@@ -99,8 +99,8 @@ func read(r *incoming, size int64, exact bool) ([]byte, error) {
 	return buf, nil
 }
 
-// tooLarge refuses a body and gives up the connection, as the rest of the body
-// is still on its way. size is negative where nobody knows it.
+// tooLarge refuses a body and closes the connection, as the rest of the body is still
+// on its way. size is negative where it is not known.
 func tooLarge(c echo.Context, size, limit int64) error {
 	c.Response().Header().Set("Connection", "close")
 	e := job.Errorf(job.TooLarge, "the body is larger than %d bytes", limit)
@@ -111,13 +111,12 @@ func tooLarge(c echo.Context, size, limit int64) error {
 	return e
 }
 
-// readable checks what the headers say of a body: JSON, or nothing, on a verb
-// that needs one (contract §1.2), and not compressed.
+// readable checks what the headers say of a body: on a verb that needs one it must be
+// JSON or of no stated type (contract §1.2), and it must not be compressed.
 func readable(r *http.Request) error {
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		e := job.Errorf(job.Unsupported, "Content-Encoding %.40q is not supported, send the body as it is", coding)
-		e.Details = map[string]any{"received": coding, "supported": []string{"identity"}}
-		return e
+		return job.Errorf(job.Unsupported, "Content-Encoding %.40q is not supported, send the body as it is", coding).
+			With(map[string]any{"received": coding, "supported": []string{"identity"}})
 	}
 	sent := r.Header.Get("Content-Type")
 	if sent == "" || r.Method != http.MethodPost && r.Method != http.MethodPut && r.Method != http.MethodPatch {
@@ -128,9 +127,7 @@ func readable(r *http.Request) error {
 	if strings.EqualFold(media, wire.MediaType) || strings.EqualFold(media, "application/json") {
 		return nil
 	}
-	e := job.Errorf(job.Invalid, "Content-Type must be %s or application/json, got %.80q", wire.MediaType, sent)
-	e.Details = map[string]any{"received": sent}
-	return e
+	return job.Errorf(job.Invalid, "Content-Type must be %s or application/json, got %.80q", wire.MediaType, sent).With(map[string]any{"received": sent})
 }
 
 // query is the request's query; one that cannot be read is Invalid.
@@ -200,13 +197,13 @@ func write(c echo.Context, status int, b []byte) error {
 	return err
 }
 
-// fail is the single exit for errors. What is Internal is logged, with its cause;
-// the caller gets the request id to find it by. What is Unavailable is logged at
-// debug, as a broken disk fails every request, and the store tells of that itself.
+// fail is the only exit for errors. An Internal error is logged with its cause; the
+// caller gets the request id to find it by. An Unavailable one is logged at debug: a
+// broken disk fails every request, and the store reports it itself.
 func (a *api) fail(err error, c echo.Context) {
 	w := c.Response()
 	if w.Committed {
-		return // the answer was on its way: nobody is left to tell
+		return // the answer is on its way: it is too late for an error
 	}
 	var he *echo.HTTPError
 	if errors.As(err, &he) {
@@ -229,7 +226,7 @@ func (a *api) fail(err error, c echo.Context) {
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
 	}
-	_ = write(c, status, b) // the caller has gone; there is no second way to say so
+	_ = write(c, status, b) // if this fails the caller has gone, and cannot be told
 }
 
 // routeError translates what the router says: no such path, or no such verb on it.
@@ -243,7 +240,7 @@ func routeError(he *echo.HTTPError) error {
 	return job.Errorf(job.Internal, "router: %w", he)
 }
 
-// errPanicked stands for a panic that is in the log already.
+// errPanicked stands for a panic that has been logged.
 var errPanicked = job.Errorf(job.Internal, "a handler panicked")
 
 // rescue turns a panic into an Internal error, with the stack in the log.

@@ -12,11 +12,10 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// The API has no password by default: whoever can reach it may use it. What
-// must not reach it is a web page in a browser on the same machine. Three
-// checks stand before every route: a page that had its own name resolve to
-// 127.0.0.1 is caught by its Host, one that calls across sites by its Origin or
-// Sec-Fetch-Site. There is no CORS header in any answer.
+// The API has no password by default: whoever can reach it may use it. A web page in a
+// browser on the same machine must not reach it. Three checks stand before every
+// route: a page whose own name resolves to 127.0.0.1 is caught by its Host, one that
+// calls across sites by its Origin or Sec-Fetch-Site. No answer has a CORS header.
 
 // Values of headers that never change. They are shared by all answers, and
 // nobody may write to them.
@@ -27,9 +26,8 @@ var (
 	types    = [...][]string{wire.Bare: {wire.Bare.ContentType()}, wire.RC1: {wire.RC1.ContentType()}, wire.V1: {wire.V1.ContentType()}}
 )
 
-// enter is what happens to every request before it is routed: the headers of
-// the answer are set, so that errors have them too, and callers that may not be
-// here are refused.
+// enter runs before every request is routed: it sets the headers of the answer, so
+// that errors have them too, and refuses callers that may not be here.
 func (a *api) enter(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		defer a.rescue(c, &err)
@@ -133,8 +131,8 @@ func (a *api) hostAllowed(host string) bool {
 	return ip.Is4() && ip.IsLoopback()
 }
 
-// cutPort takes the port and the brackets off a Host header. It does not
-// forgive: what is not exactly a name and a number is not ok.
+// cutPort takes the port and the brackets off a Host header. It is strict: anything
+// but a name and a number is not ok.
 func cutPort(host string) (name string, bracketed, ok bool) {
 	rest := ""
 	if strings.HasPrefix(host, "[") {
@@ -167,8 +165,8 @@ func cutPort(host string) (name string, bracketed, ok bool) {
 	return name, bracketed, true
 }
 
-// overUnixSocket reports whether the request came over a unix socket. No
-// browser speaks over one, and its clients send any Host they like.
+// overUnixSocket reports whether the request came over a unix socket. Browsers do not
+// use them, and clients that do send any Host they like.
 func overUnixSocket(r *http.Request) bool {
 	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	return ok && addr.Network() == "unix"

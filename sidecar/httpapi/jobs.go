@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -16,21 +15,17 @@ import (
 func (a *api) jobs(g *echo.Group) {
 	g.POST("/jobs", a.push)
 	g.POST("/jobs/batch", a.batch)
-	get(g, "/jobs", a.list)
-	get(g, "/jobs/:id", a.info)
+	get(g, "/jobs", a.page(wire.DecodeFilter, false))          // contract §3.3
+	get(g, "/jobs/:id", handle(jobID, a.svc.Job, appendWhole)) // INFO (contract §3.4)
 	g.DELETE("/jobs/:id", a.cancel)
 	g.POST("/jobs/:id/cancel", a.cancel)
-	g.POST("/jobs/:id/activate", a.activate)
+	g.POST("/jobs/:id/activate", handle(jobID, a.svc.Activate, appendChange)) // contract §3.6; a body is not looked at
 }
 
-// push is PUSH (contract §3.1). A stored job that answers for the new one is a
-// 200, except where the sender named its id.
+// push is PUSH (contract §3.1). When a stored job answers for the new one the status
+// is 200, and a conflict if the sender named its id.
 func (a *api) push(c echo.Context) error {
-	raw, err := body(c, job.MaxJobBytes)
-	if err != nil {
-		return err
-	}
-	e, err := wire.DecodePush(raw)
+	e, err := decoded(c, job.MaxJobBytes, wire.DecodePush)
 	if err != nil {
 		return err
 	}
@@ -45,26 +40,24 @@ func (a *api) push(c echo.Context) error {
 	if rs[0].Existing {
 		status = http.StatusOK
 	}
-	c.Response().Header()["Location"] = []string{"/ojs/v1/jobs/" + string(rs[0].ID)}
-	b := buffer()
-	*b = wire.AppendReceipt(*b, rs[0])
-	return send(c, status, b)
+	located(c, rs[0].ID)
+	return reply(c, status, func(dst []byte) []byte { return wire.AppendReceipt(dst, rs[0]) })
+}
+
+// located sets the header that says where a new job is.
+func located(c echo.Context, id job.ID) {
+	c.Response().Header()["Location"] = []string{"/ojs/v1/jobs/" + string(id)}
 }
 
 // duplicate is the error for an id that is stored already (contract §2.2, C-32).
 func duplicate(j *job.Job) error {
-	e := job.Errorf(job.Duplicate, "the id %s is taken by a job that is %s", j.ID, j.State)
-	e.Details = map[string]any{"existing_job_id": string(j.ID), "existing_job_state": string(j.State)}
-	return e
+	return job.Errorf(job.Duplicate, "the id %s is taken by a job that is %s", j.ID, j.State).
+		With(map[string]any{"existing_job_id": string(j.ID), "existing_job_state": string(j.State)})
 }
 
 // batch is PUSH of many jobs, all or none (contract §3.2).
 func (a *api) batch(c echo.Context) error {
-	raw, err := body(c, wire.MaxBatchBytes)
-	if err != nil {
-		return err
-	}
-	es, err := wire.DecodeBatch(raw)
+	es, err := decoded(c, wire.MaxBatchBytes, wire.DecodeBatch)
 	if err != nil {
 		return err
 	}
@@ -80,12 +73,11 @@ func (a *api) batch(c echo.Context) error {
 			return wire.AtIndex(duplicate(r.Job), i)
 		}
 	}
-	b := buffer()
-	*b = wire.AppendBatch(*b, rs)
-	return send(c, http.StatusCreated, b)
+	return reply(c, http.StatusCreated, func(dst []byte) []byte { return wire.AppendBatch(dst, rs) })
 }
 
-// inBatch makes the message of a service's error name the element that its Details point to.
+// inBatch puts the index of the element into the message of a service's error, where
+// its Details have it.
 func inBatch(err error) error {
 	var e *job.Error
 	if errors.As(err, &e) && e.Kind != job.Internal {
@@ -96,24 +88,19 @@ func inBatch(err error) error {
 	return err
 }
 
-// list shows a page of jobs (contract §3.3).
-func (a *api) list(c echo.Context) error { return a.page(c, wire.DecodeFilter, false) }
-
-// page shows the jobs that a query asks for; dead says that they are dead letters.
-func (a *api) page(c echo.Context, decode func(url.Values) (job.Filter, wire.Paging, error), dead bool) error {
-	q, err := query(c)
-	if err != nil {
-		return err
+// page makes the handler of a list of jobs; dead says that they are dead letters.
+func (a *api) page(decode func(url.Values) (job.Filter, wire.Paging, error), dead bool) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		f, p, err := listed(c, decode)
+		if err != nil {
+			return err
+		}
+		b, err := a.readPage(c, f, p, dead)
+		if err != nil {
+			return err
+		}
+		return send(c, http.StatusOK, b)
 	}
-	f, p, err := decode(q)
-	if err != nil {
-		return err
-	}
-	b, err := a.readPage(c, f, p, dead)
-	if err != nil {
-		return err
-	}
-	return send(c, http.StatusOK, b)
 }
 
 // readPage reads and writes out a page, when its turn has come.
@@ -123,30 +110,18 @@ func (a *api) readPage(c echo.Context, f job.Filter, p wire.Paging, dead bool) (
 		return nil, err
 	}
 	defer done()
-	f.Room = room(c)
+	f.Room = exchange(c)
 	page, err := a.svc.Jobs(c.Request().Context(), f)
 	if err != nil {
 		return nil, err
 	}
+	size := exchange(c).page // about what the answer takes, so that it need not be copied while it grows
+	if p.Items {
+		size *= 2 // the list is in it twice
+	}
 	b := buffer()
-	*b = slices.Grow(*b, exchange(c).expected(p.Items))
-	*b = wire.AppendJobs(*b, page, p, dead)
+	*b = wire.AppendJobs(slices.Grow(*b, size), page, p, dead)
 	return b, nil
-}
-
-// info is INFO (contract §3.4).
-func (a *api) info(c echo.Context) error {
-	id, err := jobID(c)
-	if err != nil {
-		return err
-	}
-	j, err := a.svc.Job(c.Request().Context(), id)
-	if err != nil {
-		return err
-	}
-	b := buffer()
-	*b = wire.AppendJob(*b, j, wire.Extras{Error: true})
-	return send(c, http.StatusOK, b)
 }
 
 // maxReason bounds the body of a CANCEL, in bytes.
@@ -163,30 +138,19 @@ func (a *api) cancel(c echo.Context) error {
 		return err
 	}
 	by, reason := wire.DecodeCancel(raw)
-	return a.changed(c, wire.Extras{}, func(ctx context.Context) (job.Change, error) {
-		return a.svc.Cancel(ctx, id, by, reason)
-	})
-}
-
-// activate releases a pending job (contract §3.6). A body is not looked at.
-func (a *api) activate(c echo.Context) error {
-	id, err := jobID(c)
+	ch, err := a.svc.Cancel(c.Request().Context(), id, by, reason)
 	if err != nil {
 		return err
 	}
-	return a.changed(c, wire.Extras{}, func(ctx context.Context) (job.Change, error) {
-		return a.svc.Activate(ctx, id)
-	})
+	return reply(c, http.StatusOK, func(dst []byte) []byte { return appendChange(dst, ch) })
 }
 
-// changed answers with the job that an operator's verb has changed.
-func (a *api) changed(c echo.Context, x wire.Extras, do func(context.Context) (job.Change, error)) error {
-	ch, err := do(c.Request().Context())
-	if err != nil {
-		return err
-	}
-	x.Previous = ch.Previous
-	b := buffer()
-	*b = wire.AppendJob(*b, ch.Job, x)
-	return send(c, http.StatusOK, b)
+// appendWhole appends the answer to a caller who asks for one job.
+func appendWhole(dst []byte, j *job.Job) []byte {
+	return wire.AppendJob(dst, j, wire.Extras{Error: true})
+}
+
+// appendChange appends the answer about a job that an operator has changed.
+func appendChange(dst []byte, ch job.Change) []byte {
+	return wire.AppendJob(dst, ch.Job, wire.Extras{Previous: ch.Previous})
 }

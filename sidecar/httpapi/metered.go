@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	standstill = 10 * time.Second // in which a large body must go on
-	stride     = 64 << 10         // bytes by which it must have gone on then
-	longest    = time.Minute      // for all of it
-	pageBytes  = 4 << 20          // of the jobs or events on one page
+	standstill = 10 * time.Second // within this time a large body must move on
+	stride     = 64 << 10         // by this many bytes
+	longest    = time.Minute      // that all of it may take
+	pageBytes  = 4 << 20          // of jobs or events on one page
 )
 
-// metered is one exchange: what it holds of the memory for bodies, and the pace
-// at which a large body must come and a large answer must be taken.
+// metered is one request and its answer: what it holds of the memory for bodies, and
+// the pace at which a large body must come and a large answer must be taken.
 type metered struct {
 	http.ResponseWriter
 	charge charge
@@ -55,7 +55,7 @@ func (m *metered) release() {
 	exchanges.Put(m)
 }
 
-// exchange is the meter of a request; outside of a server it is one without bounds.
+// exchange is the metered of a request; outside of a server it is one without bounds.
 func exchange(c echo.Context) *metered {
 	if m, ok := c.Response().Writer.(*metered); ok {
 		return m
@@ -74,8 +74,8 @@ func (m *metered) FlushError() error {
 	return nil
 }
 
-// Write writes, and gives up on a reader who takes nothing: the memory of his
-// answer is that of others.
+// Write writes, and gives up on a reader who takes nothing: others need the memory of
+// that answer.
 func (m *metered) Write(p []byte) (n int, err error) {
 	if len(p) <= stride {
 		return m.ResponseWriter.Write(p)
@@ -97,8 +97,8 @@ func sooner(a, b time.Time) time.Time {
 	return a
 }
 
-// receive is the body of a request, of so many bytes or of negative if nobody
-// knows. A large one is charged before it is read, and must not stand still.
+// receive makes the reader of a request's body; a negative size is not known. A large
+// body is charged before it is read, and must not stand still.
 func (m *metered) receive(ctx context.Context, body io.Reader, size int64) (*incoming, error) {
 	m.body = incoming{Reader: body}
 	in := &m.body
@@ -148,9 +148,6 @@ func (in *incoming) end() {
 	}
 }
 
-// room bounds the page that answers the request.
-func room(c echo.Context) job.Room { return exchange(c) }
-
 // Take is part of [job.Room].
 func (m *metered) Take(n int) bool {
 	if n > small {
@@ -167,7 +164,7 @@ func (m *metered) Take(n int) bool {
 	return true
 }
 
-// hold charges for what is read beside the page.
+// hold charges for n bytes that are not on the page.
 func (m *metered) hold(n int) bool {
 	m.cut = !m.charge.grow(copies * int64(n))
 	return !m.cut
@@ -179,18 +176,9 @@ func (m *metered) Reset() {
 	m.page, m.cut = 0, false
 }
 
-// expected is about how long the answer with the page will be, so that it need not
-// be copied while it grows; twice tells the list twice.
-func (m *metered) expected(twice bool) int {
-	if twice {
-		return 2 * m.page
-	}
-	return m.page
-}
-
-// answer makes the charge that of an answer of n bytes, which is all that is held
-// from now on. One that only shows something is refused if there is no room for it;
-// what was done must be said.
+// answer sets the charge to that of an answer of n bytes, which is all that is held
+// from now on. An answer to a GET or HEAD is refused if there is no room for it; what a
+// request has changed must be reported.
 func (m *metered) answer(r *http.Request, n int64) error {
 	more := n - m.charge.held
 	if more > 0 && (r.Method == http.MethodGet || r.Method == http.MethodHead) && !m.charge.grow(more) {

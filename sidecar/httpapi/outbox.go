@@ -26,7 +26,7 @@ type Outbox interface {
 	Replay(ctx context.Context, ids ...int64) (int64, error)
 	// Discard removes parked rows for good and says how many; without ids it is all.
 	Discard(ctx context.Context, ids ...int64) (int64, error)
-	// Poke says that there may be rows to relay now. It does not block.
+	// Poke says that there may be new rows to relay. It does not block.
 	Poke()
 }
 
@@ -43,24 +43,16 @@ type OutboxRow = wire.OutboxRow
 const outboxPatience = 5 * time.Second
 
 func (a *api) outboxes(g *echo.Group) {
-	get(g, "/outbox", a.outboxList)
+	get(g, "/outbox", handleAll(a.outboxList, wire.AppendOutboxes))
 	g.POST("/outbox/poke", a.poke)
 	get(g, "/outbox/:name/parked", a.parked)
 	g.POST("/outbox/:name/replay", a.onRows("replayed", Outbox.Replay))
 	g.POST("/outbox/:name/discard", a.onRows("discarded", Outbox.Discard))
 }
 
-// outboxList shows how the outboxes are. Their databases are asked side by side.
-func (a *api) outboxList(c echo.Context) error {
-	q, err := query(c)
-	if err != nil {
-		return err
-	}
-	p, err := wire.DecodePages(q)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(c.Request().Context(), outboxPatience)
+// outboxList tells how the outboxes are. Their databases are asked side by side.
+func (a *api) outboxList(ctx context.Context) ([]OutboxStatus, error) {
+	ctx, cancel := context.WithTimeout(ctx, outboxPatience)
 	defer cancel()
 	all := make([]OutboxStatus, len(a.Outboxes))
 	var asked sync.WaitGroup
@@ -68,9 +60,7 @@ func (a *api) outboxList(c echo.Context) error {
 		asked.Go(func() { all[i] = o.Status(ctx) })
 	}
 	asked.Wait()
-	b := buffer()
-	*b = wire.AppendOutboxes(*b, all, p)
-	return send(c, http.StatusOK, b)
+	return all, nil
 }
 
 // poke tells every relay to look for rows: the app has committed some.
@@ -78,9 +68,7 @@ func (a *api) poke(c echo.Context) error {
 	for _, o := range a.Outboxes {
 		o.Poke()
 	}
-	b := buffer()
-	*b = wire.AppendPoked(*b, len(a.Outboxes))
-	return send(c, http.StatusOK, b)
+	return reply(c, http.StatusOK, func(dst []byte) []byte { return wire.AppendPoked(dst, len(a.Outboxes)) })
 }
 
 // outbox is the one that the path names.
@@ -91,9 +79,7 @@ func (a *api) outbox(c echo.Context) (Outbox, error) {
 			return o, nil
 		}
 	}
-	e := job.Errorf(job.NotFound, "no outbox %.80q is relayed here", name)
-	e.Details = map[string]any{"resource_type": "outbox", "resource_id": name}
-	return nil, e
+	return nil, job.Errorf(job.NotFound, "no outbox %.80q is relayed here", name).With(map[string]any{"resource_type": "outbox", "resource_id": name})
 }
 
 // parked shows a page of rows that can never be jobs.
@@ -102,11 +88,7 @@ func (a *api) parked(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	q, err := query(c)
-	if err != nil {
-		return err
-	}
-	after, p, err := wire.DecodeRowPaging(q)
+	after, p, err := listed(c, wire.DecodeRowPaging)
 	if err != nil {
 		return err
 	}
@@ -115,9 +97,7 @@ func (a *api) parked(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	b := buffer()
-	*b = wire.AppendParked(*b, rows, o.Status(ctx).Parked, p)
-	return send(c, http.StatusOK, b)
+	return reply(c, http.StatusOK, func(dst []byte) []byte { return wire.AppendParked(dst, rows, o.Status(ctx).Parked, p) })
 }
 
 // onRows does something to parked rows.
@@ -127,11 +107,7 @@ func (a *api) onRows(done string, do func(Outbox, context.Context, ...int64) (in
 		if err != nil {
 			return err
 		}
-		raw, err := body(c, job.MaxJobBytes)
-		if err != nil {
-			return err
-		}
-		ids, err := wire.DecodeRows(raw)
+		ids, err := decoded(c, job.MaxJobBytes, wire.DecodeRows)
 		if err != nil {
 			return err
 		}
@@ -139,8 +115,6 @@ func (a *api) onRows(done string, do func(Outbox, context.Context, ...int64) (in
 		if err != nil {
 			return err
 		}
-		b := buffer()
-		*b = wire.AppendRowsDone(*b, o.Name(), done, n)
-		return send(c, http.StatusOK, b)
+		return reply(c, http.StatusOK, func(dst []byte) []byte { return wire.AppendRowsDone(dst, o.Name(), done, n) })
 	}
 }

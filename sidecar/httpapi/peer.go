@@ -13,25 +13,26 @@ import (
 	"time"
 )
 
-// A caller may leave in the moment in which jobs are handed to it. The write
+// A caller may leave at the very moment when jobs are handed to it. The write
 // succeeds all the same: the bytes lie in a buffer of the operating system, and
 // what became of them shows only when the connection ends. A peer that closes
-// with bytes unread resets the connection, and so does one to which bytes come
-// after it has closed; one that has read everything closes in good order.
+// with bytes unread resets the connection, and so does one that receives bytes
+// after it has closed; one that has read everything closes normally.
 //
-// So what was handed out over a connection is remembered until the peer says
+// So what was handed out over a connection is remembered until the peer sends
 // something else on it, or it ends.
 
 // Watch makes srv, which is to serve connections of ln, notice that a caller has
-// left without reading the jobs it fetched: they are then back in their queues at
+// left without reading the jobs it fetched, and puts them back in their queues at
 // once. Serve the listener that it returns, or one around it whose connections
 // have a method NetConn. It must be called before srv serves, and with the
-// innermost listener: what the system can tell, it tells of its own connections
-// only. Without Watch a handler of [New] notices only callers who leave before
-// their answer is written; the reservation of the others must run out.
+// innermost listener, as only the connections of the system can be asked.
+// Without Watch a handler of [New] notices only callers who leave before
+// their answer is written; the reservations of the others must run out.
 //
-// How an answer ended is known on Linux, over TCP and over unix sockets. On other
-// systems a reset is, but not that an answer was sent to who had closed before.
+// On Linux it is known whether an answer was read, over TCP and over unix sockets.
+// On other systems only a reset is noticed, and not that the peer had closed before
+// the answer was sent.
 func Watch(srv *http.Server, ln net.Listener) net.Listener {
 	before := srv.ConnContext
 	srv.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
@@ -78,12 +79,12 @@ func (w watched) Accept() (net.Conn, error) {
 	return &peer{Conn: c}, nil
 }
 
-// peer is a connection that knows what was handed out over it last. Its methods
+// peer is a connection that remembers what was last handed out over it. Its methods
 // may be called by many goroutines at once; those of a nil peer do nothing.
 type peer struct {
 	net.Conn
 	out   atomic.Pointer[handover] // nil when the peer has spoken since, or nothing was handed out
-	spoke atomic.Bool              // it has sent something, ever
+	spoke atomic.Bool              // it has ever sent something
 
 	mu    sync.Mutex
 	ended error // of the read that was the last
@@ -136,9 +137,9 @@ func (p *peer) written(h *handover) {
 	}
 }
 
-// Read notes that the peer speaks, or that it has left. Time for its first words
-// that ran out while this process stood still did not pass for the peer: what it
-// has sent meanwhile counts.
+// Read notes that the peer has sent something, or has left. If the deadline for its
+// first bytes passed while this process was not running, Read looks once more: what the
+// peer has sent meanwhile counts.
 func (p *peer) Read(b []byte) (int, error) {
 	n, err := p.Conn.Read(b)
 	if errors.Is(err, os.ErrDeadlineExceeded) && !p.spoke.Swap(true) && p.SetReadDeadline(time.Now().Add(lastLook)) == nil {
@@ -148,7 +149,7 @@ func (p *peer) Read(b []byte) (int, error) {
 		p.spoke.Store(true)
 	}
 	if n > 0 && p.out.Load() != nil {
-		p.out.Store(nil) // who asks on has had its answer
+		p.out.Store(nil) // a peer that asks again has read its answer
 	}
 	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		p.end(err)
@@ -162,16 +163,16 @@ func (p *peer) end(err error) {
 		p.ended = err
 	}
 	h := p.out.Load()
-	settled := h == nil || h.written.IsZero() // what is being written is settled when it is
+	settled := h == nil || h.written.IsZero() // if the answer is still being written, written settles it
 	p.mu.Unlock()
 	if !settled {
 		p.settle(h, err)
 	}
 }
 
-// settle takes back what was surely not read by a peer that has left. Over TCP a
-// reset says that only soon after the answer: later it may be from a proxy or a
-// firewall that drops connections which have been idle, while the worker works.
+// settle takes back what a peer that has left surely did not read. Over TCP a reset
+// only proves that soon after the answer: later it may come from a proxy or a firewall
+// that drops connections which have been idle while the worker works.
 func (p *peer) settle(h *handover, ended error) {
 	if !p.out.CompareAndSwap(h, nil) {
 		return
@@ -182,29 +183,28 @@ func (p *peer) settle(h *handover, ended error) {
 	}
 }
 
-// recent is for how long after an answer a reset tells of it.
+// recent is for how long after an answer a reset is taken to be about it.
 const recent = 5 * time.Second
 
-// lastLook is how long a connection that has been silent from its beginning is
-// given when its time is over: what waits there is read at once, and the rest of it
-// may be on its way.
+// lastLook is how long Read waits when it looks once more: what has arrived is read at
+// once, and the rest may still be on its way.
 const lastLook = 100 * time.Millisecond
 
 // parting is how long a connection that the server ends with an answer stays
 // half open, so that its peer can say how much of the answer it has read.
 const parting = 2 * time.Second
 
-// Close closes the connection. After an answer that was the last and handed
-// something out, it first waits in the background for the peer to close its side.
+// Close closes the connection. If its last answer handed something out, Close first
+// waits in the background for the peer to close its side.
 func (p *peer) Close() error {
 	h := p.out.Load()
 	if h == nil || !h.last || p.SetReadDeadline(time.Now().Add(parting)) != nil {
 		return p.Conn.Close()
 	}
-	_ = p.CloseWrite() // it fails where the peer has left already, which Read will say
+	_ = p.CloseWrite() // it fails if the peer has left already; Read will tell
 	go func() {
 		_, _ = io.Copy(io.Discard, p) // Read settles it
-		_ = p.Conn.Close()            // the peer has closed before, or is not waited for
+		_ = p.Conn.Close()            // the peer has closed, or is not waited for any longer
 	}()
 	return nil
 }

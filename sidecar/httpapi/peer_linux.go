@@ -20,14 +20,14 @@ func hungUp(c net.Conn) bool {
 	return gone
 }
 
-// slowest is how long the last acknowledgement of a peer that has closed is waited for.
+// slowest is how long to wait for the last acknowledgement of a peer that has closed.
 const slowest = time.Second
 
-// unread reports whether bytes that were sent to a peer which has closed its side
-// were not read. Over TCP the peer's system answers with a reset to what comes
-// after the end, and acknowledges what came before it; what it acknowledged and
-// was not read would have been a reset instead of the end. A unix socket counts
-// the bytes that lie unread with its peer.
+// unread reports whether a peer that has closed its side left bytes unread. Over TCP
+// the peer's system resets the connection when bytes arrive after the close, and
+// acknowledges those that came before it; had they not been read, the peer would have
+// reset the connection instead of closing it. A unix socket counts the bytes that its
+// peer has not read.
 func unread(c net.Conn) bool {
 	for until := time.Now().Add(slowest); ; time.Sleep(time.Millisecond) {
 		waiting, reset, known := 0, false, false
@@ -57,6 +57,6 @@ func control(c net.Conn, f func(fd int)) {
 		return
 	}
 	if raw, err := s.SyscallConn(); err == nil {
-		_ = raw.Control(func(fd uintptr) { f(int(fd)) }) // a connection that was closed tells nothing
+		_ = raw.Control(func(fd uintptr) { f(int(fd)) }) // it fails on a closed connection, which tells nothing
 	}
 }

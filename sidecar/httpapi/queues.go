@@ -9,44 +9,14 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
+// queues are the routes of contract §3.13.
 func (a *api) queues(g *echo.Group) {
-	get(g, "/queues", a.allQueues)
-	get(g, "/queues/:name", a.queue)
+	get(g, "/queues", handleAll(a.svc.Queues, wire.AppendQueues))
+	get(g, "/queues/:name", handle(fromPath("name"), a.svc.Queue, wire.AppendQueue))
 	get(g, "/queues/:name/stats", a.queueStats)
 }
 
-// allQueues shows a page of queues (contract §3.13).
-func (a *api) allQueues(c echo.Context) error {
-	q, err := query(c)
-	if err != nil {
-		return err
-	}
-	p, err := wire.DecodePages(q)
-	if err != nil {
-		return err
-	}
-	qs, err := a.svc.Queues(c.Request().Context())
-	if err != nil {
-		return err
-	}
-	b := buffer()
-	*b = wire.AppendQueues(*b, qs, p)
-	return send(c, http.StatusOK, b)
-}
-
-// queue shows one queue (contract §3.13).
-func (a *api) queue(c echo.Context) error {
-	q, err := a.svc.Queue(c.Request().Context(), param(c, "name"))
-	if err != nil {
-		return err
-	}
-	b := buffer()
-	*b = wire.AppendQueue(*b, q)
-	return send(c, http.StatusOK, b)
-}
-
-// queueStats shows a queue's counters; a queue that no job ever named has zeros
-// (contract §3.13).
+// queueStats shows a queue's counters; a queue that no job ever named has zeros.
 func (a *api) queueStats(c echo.Context) error {
 	name := param(c, "name")
 	q, err := a.svc.Queue(c.Request().Context(), name)
@@ -56,7 +26,5 @@ func (a *api) queueStats(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	b := buffer()
-	*b = wire.AppendQueueStats(*b, q, profile(c), a.Now())
-	return send(c, http.StatusOK, b)
+	return reply(c, http.StatusOK, func(dst []byte) []byte { return wire.AppendQueueStats(dst, q, profile(c), a.Now()) })
 }

@@ -26,13 +26,11 @@ func (a *api) system(e *echo.Echo) {
 // manifest says what this server is and can do (contract §3.21).
 func (a *api) manifest(c echo.Context) error {
 	about := wire.About{Version: a.Version, Backend: a.Backend, BaseURL: "http://" + c.Request().Host + "/ojs/v1"}
-	b := buffer()
-	*b = wire.AppendManifest(*b, about, profile(c))
-	return send(c, http.StatusOK, b)
+	return reply(c, http.StatusOK, func(dst []byte) []byte { return wire.AppendManifest(dst, about, profile(c)) })
 }
 
-// measure asks the service how it is. One that cannot tell is not well; why is
-// for the log alone, as everybody may read the answer.
+// measure asks the service how it is. One that does not answer is unhealthy; the
+// reason is only logged, as everybody may read the answer.
 func (a *api) measure(c echo.Context) (job.Health, int) {
 	ctx := c.Request().Context()
 	h, err := a.svc.Health(ctx)
@@ -46,7 +44,7 @@ func (a *api) measure(c echo.Context) (job.Health, int) {
 		return h, http.StatusOK
 	}
 	c.Response().Header().Set("Retry-After", "1")
-	level := slog.LevelDebug // who asks often is not told often
+	level := slog.LevelDebug // only the first of several warns
 	if !h.Logged && !a.unhealthy.Swap(true) {
 		level = slog.LevelWarn
 	}
@@ -58,22 +56,16 @@ func (a *api) measure(c echo.Context) (job.Health, int) {
 // health shows the counters of contract §3.22.
 func (a *api) health(c echo.Context) error {
 	h, status := a.measure(c)
-	b := buffer()
-	*b = wire.AppendHealth(*b, h)
-	return send(c, status, b)
+	return reply(c, status, func(dst []byte) []byte { return wire.AppendHealth(dst, h) })
 }
 
 // ready says whether requests can be served now.
 func (a *api) ready(c echo.Context) error {
 	h, status := a.measure(c)
-	b := buffer()
-	*b = wire.AppendStatus(*b, h.OK)
-	return send(c, status, b)
+	return reply(c, status, func(dst []byte) []byte { return wire.AppendStatus(dst, h.OK) })
 }
 
 // live says that the process answers; it asks nothing else.
 func (a *api) live(c echo.Context) error {
-	b := buffer()
-	*b = wire.AppendStatus(*b, true)
-	return send(c, http.StatusOK, b)
+	return reply(c, http.StatusOK, func(dst []byte) []byte { return wire.AppendStatus(dst, true) })
 }

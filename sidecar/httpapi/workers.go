@@ -16,33 +16,44 @@ func (a *api) workers(g *echo.Group) {
 	g.POST("/workers/fetch", a.fetch)
 	g.POST("/workers/ack", a.ack)
 	g.POST("/workers/nack", a.nack)
-	g.POST("/workers/heartbeat", a.beat)
-	g.POST("/workers/beat", a.beat)
-	g.POST("/workers/register", a.register)
-	g.POST("/workers/deregister", a.deregister)
-	g.DELETE("/workers/:id", a.removeWorker)
-	get(g, "/workers", a.workerList)
-	get(g, "/workers/:id", a.workerInfo)
-	get(g, "/workers/:id/health", a.workerHealth)
+	for _, path := range []string{"/workers/heartbeat", "/workers/beat"} { // BEAT (contract §3.11)
+		g.POST(path, handle(fromBody(job.MaxJobBytes, wire.DecodeBeat), a.svc.Beat, wire.AppendBeat))
+	}
 	g.POST("/jobs/fetch", a.fetch)
 	g.POST("/jobs/:id/ack", a.ackByPath)
 }
 
-// maxEnd bounds the bodies of ACK and FAIL: a result, and what stands beside it.
+// roster are the routes about the workers themselves (contract §3.12).
+func (a *api) roster(g *echo.Group) {
+	g.POST("/workers/register", handleBoth(fromBody(job.MaxJobBytes, wire.DecodeRegister), a.svc.Register, wire.AppendRegistered))
+	g.POST("/workers/deregister", handleBoth(fromBody(maxReason, wire.DecodeDeregister), a.svc.Deregister, wire.AppendDeregistered))
+	g.DELETE("/workers/:id", handleBoth(fromPath("id"), a.svc.Deregister, wire.AppendDeregistered)) // a body is not looked at
+	get(g, "/workers", handleAll(a.svc.Workers, wire.AppendWorkers))
+	get(g, "/workers/:id", handle(fromPath("id"), a.svc.Worker, wire.AppendWorker))
+	get(g, "/workers/:id/health", handle(fromPath("id"), a.svc.Worker, wire.AppendWorkerHealth))
+}
+
+// directives are the routes by which an operator tells workers what to do (contract §3.23).
+func (a *api) directives(g *echo.Group) {
+	g.POST("/admin/workers/directive", handleBoth(fromBody(maxReason, wire.DecodeDirective), a.svc.DirectAll, wire.AppendDirected))
+	for _, wish := range []string{job.Quiet, job.Terminate, job.Resume} { // a body is not looked at
+		direct := func(ctx context.Context, id string) (job.WorkerInfo, error) { return a.svc.Direct(ctx, id, wish) }
+		g.POST("/admin/workers/:id/"+wish, handle(fromPath("id"), direct, wire.AppendWorker))
+	}
+}
+
+// maxEnd bounds the bodies of ACK and FAIL, in bytes: a result, and what stands beside
+// it.
 const maxEnd = job.MaxResultBytes + wire.Slack
 
-// fetch is FETCH (contract §3.8). Jobs that cannot be handed over go back to
-// their queue at once, untouched: their caller would never end them.
+// fetch is FETCH (contract §3.8). Jobs that cannot be handed over go back to their
+// queue at once, untouched: their caller would never finish them.
 func (a *api) fetch(c echo.Context) error {
-	raw, err := body(c, job.MaxJobBytes)
+	f, err := decoded(c, job.MaxJobBytes, wire.DecodeFetch)
 	if err != nil {
 		return err
 	}
-	f, err := wire.DecodeFetch(raw)
-	if err != nil {
-		return err
-	}
-	f.Room = room(c)
+	f.Room = exchange(c)
 	began := time.Now()
 	jobs, err := a.svc.Fetch(c.Request().Context(), f)
 	if err != nil {
@@ -51,16 +62,15 @@ func (a *api) fetch(c echo.Context) error {
 	if len(jobs) > 0 {
 		return a.handOver(c, jobs, time.Since(began) > brief)
 	}
-	b := buffer()
-	*b = wire.AppendFetched(*b, nil, profile(c))
-	return send(c, http.StatusOK, b)
+	return reply(c, http.StatusOK, func(dst []byte) []byte { return wire.AppendFetched(dst, nil, profile(c)) })
 }
 
-// brief is how long a caller may wait before it is looked at whether it is still
-// there. One that leaves sooner is noticed by what becomes of its answer.
+// brief is how long a FETCH may wait before the server checks that the caller is still
+// there. One that leaves sooner is noticed when its answer is not read.
 const brief = 50 * time.Millisecond
 
-// handOver answers with jobs, and takes back what its caller surely does not read.
+// handOver answers with jobs, and takes back those that the caller surely did not
+// read.
 func (a *api) handOver(c echo.Context, jobs []*job.Job, waited bool) error {
 	r := c.Request()
 	ctx, p := r.Context(), peerOf(r)
@@ -70,7 +80,7 @@ func (a *api) handOver(c echo.Context, jobs []*job.Job, waited bool) error {
 	}
 	var h *handover
 	if p != nil {
-		held := make([]reservation, len(jobs)) // the connection may be idle for long: the jobs are not kept for that
+		held := make([]reservation, len(jobs)) // the jobs themselves are not kept: the connection may stay idle for long
 		for i, j := range jobs {
 			held[i] = reservationOf(j)
 		}
@@ -80,7 +90,7 @@ func (a *api) handOver(c echo.Context, jobs []*job.Job, waited bool) error {
 	*b = wire.AppendFetched(*b, jobs, profile(c))
 	err := send(c, http.StatusOK, b)
 	if err == nil {
-		err = flush(c)
+		err = exchange(c).FlushError() // only now does a broken connection show
 	}
 	if err != nil {
 		p.drop(h)
@@ -91,17 +101,8 @@ func (a *api) handOver(c echo.Context, jobs []*job.Job, waited bool) error {
 	return nil
 }
 
-// flush hands the answer to the network now: only then does a broken connection show.
-func flush(c echo.Context) error {
-	if f, ok := c.Response().Writer.(interface{ FlushError() error }); ok {
-		return f.FlushError()
-	}
-	return nil
-}
-
-// takeBack is giveBack for an answer that was written, and lies unread in a
-// connection that has ended. A job whose holder was heard of since, over another
-// connection, is left with it.
+// takeBack is giveBack for an answer that was written but never read. A job whose
+// holder has been heard of since, over another connection, stays with it.
 func (a *api) takeBack(ctx context.Context, held []reservation) {
 	ctx = context.WithoutCancel(ctx)
 	for _, r := range held {
@@ -112,7 +113,7 @@ func (a *api) takeBack(ctx context.Context, held []reservation) {
 	}
 }
 
-// reservation is what is known of a job that was handed out.
+// reservation is what is kept of a job that was handed out.
 type reservation struct {
 	claim job.Claim
 	until time.Time
@@ -132,20 +133,14 @@ func (a *api) giveBack(ctx context.Context, jobs []*job.Job) {
 
 func (a *api) release(ctx context.Context, claim job.Claim) {
 	_, err := a.svc.Fail(ctx, claim, job.Failure{Requeue: true, Undelivered: true})
-	if kind := job.KindOf(err); err != nil && kind != job.Conflict && kind != job.NotFound { // else it is not theirs any more
+	if kind := job.KindOf(err); err != nil && kind != job.Conflict && kind != job.NotFound { // else it is no longer theirs
 		a.Log.LogAttrs(ctx, slog.LevelWarn, "fetched job could not be given back; its reservation has to run out",
 			slog.String("job_id", string(claim.ID)), slog.String("error", err.Error()))
 	}
 }
 
 // ack is ACK (contract §3.9).
-func (a *api) ack(c echo.Context) error {
-	raw, err := body(c, maxEnd)
-	if err != nil {
-		return err
-	}
-	return a.acknowledge(c, "", raw)
-}
+func (a *api) ack(c echo.Context) error { return a.acknowledge(c, "") }
 
 // ackByPath is ACK with the job's id in the path; the body may be empty.
 func (a *api) ackByPath(c echo.Context) error {
@@ -153,14 +148,14 @@ func (a *api) ackByPath(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	return a.acknowledge(c, id)
+}
+
+func (a *api) acknowledge(c echo.Context, id job.ID) error {
 	raw, err := body(c, maxEnd)
 	if err != nil {
 		return err
 	}
-	return a.acknowledge(c, id, raw)
-}
-
-func (a *api) acknowledge(c echo.Context, id job.ID, raw []byte) error {
 	claim, result, err := wire.DecodeAck(raw, id)
 	if err != nil {
 		return err
@@ -169,9 +164,7 @@ func (a *api) acknowledge(c echo.Context, id job.ID, raw []byte) error {
 	if err != nil {
 		return err
 	}
-	b := buffer()
-	*b = wire.AppendAck(*b, j)
-	return send(c, http.StatusOK, b)
+	return reply(c, http.StatusOK, func(dst []byte) []byte { return wire.AppendAck(dst, j) })
 }
 
 // nack is FAIL (contract §3.10).
@@ -188,26 +181,5 @@ func (a *api) nack(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	b := buffer()
-	*b = wire.AppendNack(*b, j)
-	return send(c, http.StatusOK, b)
-}
-
-// beat is BEAT (contract §3.11).
-func (a *api) beat(c echo.Context) error {
-	raw, err := body(c, job.MaxJobBytes)
-	if err != nil {
-		return err
-	}
-	beat, err := wire.DecodeBeat(raw)
-	if err != nil {
-		return err
-	}
-	r, err := a.svc.Beat(c.Request().Context(), beat)
-	if err != nil {
-		return err
-	}
-	b := buffer()
-	*b = wire.AppendBeat(*b, r)
-	return send(c, http.StatusOK, b)
+	return reply(c, http.StatusOK, func(dst []byte) []byte { return wire.AppendNack(dst, j) })
 }

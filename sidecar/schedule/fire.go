@@ -14,7 +14,7 @@ import (
 // the schedule, changed it or removed it.
 var errStale = errors.New("it is not as it was when its tick was decided")
 
-// claimed saves what has become of a schedule, which claims its tick.
+// claimed saves a schedule as it is now, which claims its tick: no other server can.
 func claimed(tx Tx, c *job.Cron, was time.Time) error {
 	ok, err := tx.StepCron(c, was)
 	if err == nil && !ok {
@@ -40,9 +40,10 @@ const (
 // fire does what is due. There may be ten thousand schedules of one instant: they
 // are decided and stored some at a time.
 func (s *Schedules) fire(ctx context.Context, now time.Time) error {
-	if err := s.locked(ctx, func() error { return nil }); err != nil {
+	if err := s.lock(ctx); err != nil {
 		return err
 	}
+	s.verbs.Unlock()
 	s.table.spread(now)
 	for due := s.table.due(now, atOnce); len(due) > 0; due = s.table.due(now, atOnce) {
 		err := s.fireSome(ctx, due, now)
@@ -65,7 +66,7 @@ func (s *Schedules) fireSome(ctx context.Context, due []*entry, now time.Time) e
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err != nil { // nobody can tell now, and the others need not wait for it
+		if err != nil { // it cannot be decided now, and the others need not wait for it
 			s.host.Log.Error("a middleware could not decide about the job of a schedule, and will be asked again", "cron", e.cron.Name, "error", err)
 			e.wake = now.Add(pause)
 			continue
@@ -75,10 +76,12 @@ func (s *Schedules) fireSome(ctx context.Context, due []*entry, now time.Time) e
 	if err := s.agree(ctx, firings); err != nil {
 		return err
 	}
-	return s.locked(ctx, func() error {
-		firings = slices.DeleteFunc(firings, func(f firing) bool { return !s.table.has(f.e) }) // it was changed meanwhile
-		return s.settle(ctx, firings, now)
-	})
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.verbs.Unlock()
+	firings = slices.DeleteFunc(firings, func(f firing) bool { return !s.table.has(f.e) }) // it was changed meanwhile
+	return s.settle(ctx, firings, now)
 }
 
 // prepare decides what an entry has to do, outside of any transaction.
@@ -132,8 +135,8 @@ func (s *Schedules) agree(ctx context.Context, firings []firing) error {
 
 // settle stores the firings, as many in one transaction as its time allows. One
 // that cannot be stored must not hold up the others, though its error may be the
-// Unavailable of a single damaged row. Only after several of these in a row is it
-// the store that fails, and the rest waits for the next look.
+// Unavailable of a single damaged row. After several of these in a row
+// the store itself must have failed, and the rest waits for the next look.
 func (s *Schedules) settle(ctx context.Context, firings []firing, now time.Time) (err error) {
 	works := false      // the store: it has taken a firing, or refused one for a reason
 	var failed []firing // Unavailable, each by itself, since it worked
@@ -171,7 +174,7 @@ func (s *Schedules) settle(ctx context.Context, firings []firing, now time.Time)
 	return err
 }
 
-// storeFirst stores the first of the firings and says how many they are. After an
+// storeFirst stores the first of the firings and returns how many they are. After an
 // error that is one, or none where no transaction has begun.
 func (s *Schedules) storeFirst(ctx context.Context, firings []firing, now time.Time) (n int, err error) {
 	n, err = s.storeSome(ctx, firings, now)
@@ -183,7 +186,7 @@ func (s *Schedules) storeFirst(ctx context.Context, firings []firing, now time.T
 	return n, err
 }
 
-// refused is for a firing that a store which works has not taken.
+// refused deals with a firing that failed although the store works.
 func (s *Schedules) refused(ctx context.Context, f firing, err error, now time.Time) {
 	if errors.Is(err, errStale) {
 		err = s.reread(ctx, f.e.cron.Name, now)
@@ -203,7 +206,7 @@ func (s *Schedules) putOff(failed []firing, now time.Time) {
 
 // reread plans a schedule as it is stored now.
 func (s *Schedules) reread(ctx context.Context, name string, now time.Time) error {
-	c, err := s.storedCron(ctx, name)
+	c, err := s.Cron(ctx, name)
 	if job.KindOf(err) == job.NotFound {
 		s.table.put(name, nil)
 		return nil
@@ -218,7 +221,7 @@ func (s *Schedules) reread(ctx context.Context, name string, now time.Time) erro
 	return err
 }
 
-// storeSome stores the first of the firings in one transaction and says how many
+// storeSome stores the first of the firings in one transaction and returns how many
 // they are, or would have been.
 func (s *Schedules) storeSome(ctx context.Context, firings []firing, now time.Time) (n int, err error) {
 	err = s.host.Update(ctx, func(tx Tx) error {
@@ -260,7 +263,7 @@ func (b *batch) flush() error {
 	return err
 }
 
-// take stores what one schedule has to do: the job, what it tells, and the claim of its tick.
+// take stores what one schedule has to do: the job, its events, and the claim of its tick.
 func (s *Schedules) take(b *batch, f *firing, now time.Time) error {
 	c := f.After.Clone() // as this may run more than once
 	if f.run != nil {
@@ -296,7 +299,7 @@ func (s *Schedules) result(b *batch, c *job.Cron, f *firing, now time.Time) erro
 	}
 	c.Note(r)
 	if r.Skipped == job.SkippedElsewhere {
-		return nil // that server tells
+		return nil // that server stores the event
 	}
 	return b.AddEvent(job.CronEvent(kind, c.Name, now, r))
 }

@@ -23,7 +23,7 @@ func newRun(c *job.Cron, template job.Checked, id job.ID, at, now time.Time) *ru
 	return &run{env: env, refused: err}
 }
 
-// allow asks the middleware about a run. Only what says that nobody can tell now is
+// allow asks the middleware about a run. Only if it cannot be decided now is there
 // an error; a refusal is noted.
 func (s *Schedules) allow(ctx context.Context, r *run) error {
 	if r.refused == nil {
@@ -81,7 +81,7 @@ func (s *Schedules) launch(tx Tx, c *job.Cron, r *run, now time.Time, insert fun
 	return nil
 }
 
-// overlap is what the policy says while the job before has not ended: whom the new
+// overlap applies the policy while the job before has not ended: whom the new
 // one waits for, if for anybody, or in r why there is none.
 func overlap(tx Tx, c *job.Cron, r *run, previous *job.Job, now time.Time) (behind job.ID, err error) {
 	switch c.Overlap {

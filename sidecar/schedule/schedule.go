@@ -40,7 +40,7 @@ type Tx interface {
 // a tick.
 type Ticks interface {
 	// Fire makes the jobs of the ticks that no other server has made, each once
-	// whatever happens, and says of each of the others, with a reason of
+	// whatever happens, and returns for each of the others, as a reason of
 	// [job.CronSkipped], why it made none. live reports whether a job has not ended
 	// on this server. After an error nothing is known; the same ticks with the same
 	// ids may be tried again.
@@ -88,7 +88,7 @@ func (s *Schedules) Run(ctx context.Context) {
 	}
 }
 
-// Fire does what the schedules have to do now, and says how long nobody need look
+// Fire does what the schedules have to do now, and returns how long nobody need look
 // again. It is called by one goroutine at a time.
 func (s *Schedules) Fire(ctx context.Context) (wait time.Duration) {
 	now := s.host.Now()
@@ -116,14 +116,19 @@ func (s *Schedules) planned(name string, e *entry) {
 	}
 }
 
-// locked runs fn while no other verb changes a schedule, with all of them loaded.
-func (s *Schedules) locked(ctx context.Context, fn func() error) error {
+// lock takes verbs, so that no other verb changes a schedule, with all of them
+// loaded. After an error, and after a panic, verbs is free.
+func (s *Schedules) lock(ctx context.Context) error {
 	s.verbs.Lock()
-	defer s.verbs.Unlock()
-	if err := s.load(ctx); err != nil {
-		return err
-	}
-	return fn()
+	loaded := false
+	defer func() {
+		if !loaded {
+			s.verbs.Unlock()
+		}
+	}()
+	err := s.load(ctx)
+	loaded = err == nil
+	return err
 }
 
 // view runs fn on a snapshot and returns what it read.

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	late       = 5 * time.Second      // after its tick a schedule is taken to have been away, and not slow
+	late       = 5 * time.Second      // this long after its tick a schedule was not slow: no server ran
 	spreadFrom = 100                  // catch-ups at once that are spread
 	spreadBy   = 5 * time.Millisecond // between two of them
 	spreadOver = 10 * time.Second     // all of them, at most
@@ -119,11 +119,9 @@ func (p *timetable) spread(now time.Time) {
 	for len(p.line) > 0 && p.line[0].until.IsZero() && now.Sub(p.line[0].wake) > late {
 		behind = append(behind, heap.Pop(&p.line).(*entry))
 	}
-	step := spreadBy
+	step := time.Duration(0)
 	if n := len(behind); n > spreadFrom {
 		step = min(spreadBy, spreadOver/time.Duration(n))
-	} else {
-		step = 0
 	}
 	for i, e := range behind {
 		e.wake = now.Add(time.Duration(i) * step)
@@ -134,7 +132,7 @@ func (p *timetable) spread(now time.Time) {
 	}
 }
 
-// rewound wakes the schedules for which a clock that was set back changes something.
+// rewound wakes the schedules that are affected by a clock that was set back.
 func (p *timetable) rewound(now time.Time) (any bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -50,12 +50,11 @@ func (s *Schedules) ChangeCron(ctx context.Context, name string, p job.CronPatch
 // keepCron stores the schedule that wish makes of the one that is there, nil for
 // none. Only one is stored at a time, so that memory and disk agree.
 func (s *Schedules) keepCron(ctx context.Context, name string, wish func(old *job.Cron) (job.CronSpec, error)) (*job.Cron, error) {
-	s.verbs.Lock()
-	defer s.verbs.Unlock()
-	if err := s.load(ctx); err != nil {
+	if err := s.lock(ctx); err != nil {
 		return nil, err
 	}
-	old, err := s.storedCron(ctx, name)
+	defer s.verbs.Unlock()
+	old, err := s.Cron(ctx, name)
 	if err != nil && job.KindOf(err) != job.NotFound {
 		return nil, err
 	}
@@ -103,14 +102,12 @@ func (s *Schedules) readCron(c *job.CronSpec, now time.Time) (cronsched.Spec, jo
 		c.Enabled = &on
 	}
 	if _, ok := spec.Next(now); !ok {
-		e := job.Errorf(job.Invalid, "cron expression: never fires in the next 100 years: its time does not exist on any of its days in %s", spec.Zone())
-		e.Details = map[string]any{"field": "expression"}
-		return spec, env, e
+		return spec, env, job.Errorf(job.Invalid, "cron expression: never fires in the next 100 years: its time does not exist on any of its days in %s", spec.Zone()).
+			With(map[string]any{"field": "expression"})
 	}
 	if s.ticks != nil && c.Overlap != job.OverlapSkip && c.Overlap != job.OverlapAllow {
-		e := job.Errorf(job.Invalid, "overlap_policy %s needs the run before on this server, and where servers share their schedules any of them may have it; choose skip or allow", c.Overlap)
-		e.Details = map[string]any{"field": "overlap_policy"}
-		return spec, env, e
+		return spec, env, job.Errorf(job.Invalid, "overlap_policy %s needs the run before on this server, and where servers share their schedules any of them may have it; choose skip or allow", c.Overlap).
+			With(map[string]any{"field": "overlap_policy"})
 	}
 	return spec, env, nil
 }
@@ -133,9 +130,8 @@ func (s *Schedules) revise(old *job.Cron, want job.CronSpec, spec cronsched.Spec
 			cronsched.Skip(c, now)
 		}
 	}
-	if !c.On() {
-		c.NextRunAt = time.Time{}
-	} else {
+	c.NextRunAt = time.Time{}
+	if c.On() {
 		c.NextRunAt = cronsched.Following(c, spec, s.anchorOf(c), c.SeenAt)
 	}
 	return c
@@ -143,31 +139,25 @@ func (s *Schedules) revise(old *job.Cron, want job.CronSpec, spec cronsched.Spec
 
 // DeleteCron removes a schedule; see [job.CronService].
 func (s *Schedules) DeleteCron(ctx context.Context, name string) (*job.Cron, error) {
-	var c *job.Cron
-	err := s.locked(ctx, func() error {
-		err := s.host.Update(ctx, func(tx Tx) (err error) {
-			if c, err = tx.Cron(name); err != nil {
-				return err
-			}
-			return tx.DeleteCron(name)
-		})
-		if err == nil {
-			s.planned(name, nil)
-		}
-		return err
-	})
-	if err != nil {
+	if err := s.lock(ctx); err != nil {
 		return nil, err
 	}
+	defer s.verbs.Unlock()
+	var c *job.Cron
+	if err := s.host.Update(ctx, func(tx Tx) (err error) {
+		if c, err = tx.Cron(name); err != nil {
+			return err
+		}
+		return tx.DeleteCron(name)
+	}); err != nil {
+		return nil, err
+	}
+	s.planned(name, nil)
 	return c, nil
 }
 
 // Cron reads a schedule; see [job.CronService].
 func (s *Schedules) Cron(ctx context.Context, name string) (*job.Cron, error) {
-	return s.storedCron(ctx, name)
-}
-
-func (s *Schedules) storedCron(ctx context.Context, name string) (*job.Cron, error) {
 	return view(ctx, s, func(tx job.ReadTx) (*job.Cron, error) { return tx.Cron(name) })
 }
 
@@ -189,7 +179,7 @@ func (s *Schedules) Crons(ctx context.Context, f job.CronFilter) (job.CronPage, 
 	return page, err
 }
 
-// CronHistory tells of the newest runs; see [job.CronService].
+// CronHistory returns the newest runs; see [job.CronService].
 func (s *Schedules) CronHistory(ctx context.Context, name string, n int) ([]job.CronJob, error) {
 	return view(ctx, s, func(tx job.ReadTx) ([]job.CronJob, error) {
 		c, err := tx.Cron(name)
@@ -218,7 +208,7 @@ func (s *Schedules) CronHistory(ctx context.Context, name string, n int) ([]job.
 
 // TriggerCron makes a job of a schedule now; see [job.CronService].
 func (s *Schedules) TriggerCron(ctx context.Context, name string) (*job.Job, error) {
-	c, err := s.storedCron(ctx, name)
+	c, err := s.Cron(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -231,11 +221,10 @@ func (s *Schedules) TriggerCron(ctx context.Context, name string) (*job.Job, err
 	if err := s.allow(ctx, r); err != nil { // outside of the lock: it may take its time
 		return nil, err
 	}
-	s.verbs.Lock()
-	defer s.verbs.Unlock()
-	if err := s.load(ctx); err != nil {
+	if err := s.lock(ctx); err != nil {
 		return nil, err
 	}
+	defer s.verbs.Unlock()
 	version := c.UpdatedAt
 	var last Tx
 	err = s.host.Update(ctx, func(tx Tx) error {

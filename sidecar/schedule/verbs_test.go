@@ -110,6 +110,36 @@ func TestClockSetBackWhileTheStoreFails(t *testing.T) {
 	})
 }
 
+// A verb whose reading of the schedules panics, as a handler may survive, leaves the
+// others their turn.
+func TestAPanicLeavesTheSchedulesFree(t *testing.T) {
+	t.Parallel()
+	broken := true
+	s := hosted(t, func(h *Host) {
+		view := h.View
+		h.View = func(ctx context.Context, fn func(job.ReadTx) error) error {
+			if broken {
+				panic("a row that nobody foresaw")
+			}
+			return view(ctx, fn)
+		}
+	})
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the panic was swallowed")
+			}
+		}()
+		_, _, _ = s.PutCron(t.Context(), job.CronSpec{Name: "c", Expression: "* * * * *", Template: json.RawMessage(`{"type":"a.b","args":[]}`)})
+	}()
+	broken = false
+	if !s.verbs.TryLock() {
+		t.Fatal("the schedules are locked for ever")
+	}
+	s.verbs.Unlock()
+	put(t, s, "c")
+}
+
 // aFiring marks the context of what Run does.
 type aFiring struct{}
 

@@ -1,6 +1,4 @@
-// Package dsntest has the forms of DSN and the passwords with which tests look for
-// leaks. Tests alone import it, and it decides nothing.
-package dsntest
+package testdb
 
 import (
 	"strings"

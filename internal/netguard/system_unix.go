@@ -114,3 +114,12 @@ func removeStale(ctx context.Context, path string) error {
 	}
 	return nil
 }
+
+// filesAllowed is how many files this process may have open; 0 if not known.
+func filesAllowed() int {
+	var l syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
+		return 0
+	}
+	return int(min(uint64(l.Cur), 1<<30)) // signed on some systems
+}

@@ -1,4 +1,0 @@
-package sqlitestore
-
-// noSurprise is nothing here: links need rights that few have.
-const noSurprise = 0
