@@ -38,6 +38,9 @@ func (x *machine) settle(r *rapid.T) {
 	x.m.settle(x.now)
 	for range 100 {
 		x.Recover(context.Background())
+		if x.errors.Len() > 0 { // a duty that failed comes again later than the model knows
+			r.Fatal(x.errors.String())
+		}
 		if x.clock.soonest().After(x.now) {
 			return
 		}

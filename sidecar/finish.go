@@ -79,10 +79,11 @@ func (s *Sidecar) Beat(ctx context.Context, b job.Beat) (job.BeatReply, error) {
 		s.pauses.missed(now)
 		return job.BeatReply{}, err
 	}
-	asked.answer(s.now(), promised)
+	answered := s.now()
+	asked.answer(answered, promised)
 	s.workerSaved(w, version, now)
-	if b.Visibility > 0 && len(reply.Extended) > 0 {
-		s.clock.wake(dutyRescue, now.Add(b.Visibility)) // it may be shorter than before
+	for _, j := range promised { // it may end sooner than before
+		s.clock.wake(dutyRescue, later(j.DueAt, answered)) // what is due already was not slept through
 	}
 	return reply, nil
 }

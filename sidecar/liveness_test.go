@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 	"time"
@@ -131,6 +132,33 @@ func TestRestartKeepsWorkersQuiet(t *testing.T) {
 		t.Errorf("a quiet worker got %s", got[0].ID)
 	}
 	w.take("other", 0)
+}
+
+// A heartbeat without a length takes the one fixed at FETCH (contract §4.6), which may
+// end before what an earlier heartbeat asked for: the duties, which have looked in
+// between, must learn of it.
+func TestABeatShortensAReservation(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Retention{})
+	for _, again := range []time.Duration{0, 3 * time.Second} { // that of FETCH, and one of its own
+		w.push(nil)
+		held := w.take("w", 2*time.Second)
+		beat := func(length time.Duration) {
+			t.Helper()
+			reply, err := w.Beat(t.Context(), job.Beat{Worker: job.WorkerInfo{ID: "w"}, Jobs: []job.Claim{{ID: held.ID, Token: held.Lease.Token}}, Visibility: length})
+			if err != nil || len(reply.Extended) != 1 {
+				t.Fatalf("%+v, %v", reply, err)
+			}
+		}
+		beat(time.Minute)
+		w.pass(10 * time.Second) // the duties have looked, and plan to look in 50 s
+		beat(again)
+		w.pass(cmp.Or(again, 2*time.Second) - tick)
+		w.is("one tick before", held.ID, job.Active)
+		w.pass(tick)
+		w.is("after the shorter reservation", held.ID, job.Available)
+		w.ack(w.take("w", 0))
+	}
 }
 
 // A clock that is set back by an hour runs nothing early, and freezes nothing that

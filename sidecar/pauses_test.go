@@ -132,7 +132,13 @@ func (x *standing) step() (looked bool) {
 		x.beat(speaks.name, speaks.job)
 		speaks.heard, speaks.next, speaks.arrives = at, at.Add(speaks.every), time.Time{}
 	}
-	if meant := sooner(x.meant, x.clock.soonest()); !meant.After(at) {
+	poked := false
+	select {
+	case <-x.clock.poke: // a beat that shortens a reservation wakes the loop
+		poked = true
+	default:
+	}
+	if meant := sooner(x.meant, x.clock.soonest()); poked || !meant.After(at) {
 		x.listen(at, meant)
 		looked = !x.clock.soonest().After(at) || at.Sub(x.judged) >= readTime/8
 		if looked {

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -28,7 +30,8 @@ type machine struct {
 	disk   job.Store
 	m      model
 	now    time.Time
-	tokens []string // all that were ever given out
+	tokens []string        // all that were ever given out
+	errors strings.Builder // what the sidecar has logged of them
 }
 
 // parts is how many sequences are played at the same time.
@@ -100,8 +103,14 @@ func TestSidecarFollowsTheModel(t *testing.T) {
 func (x *machine) restart(r *rapid.T) {
 	o := Options{Now: func() time.Time { return x.now }, Rand: func() float64 { return 0.5 }, Rules: x.drawRules(r)}
 	o.Timeout = rapid.SampledFrom([]time.Duration{0, -1, 5 * time.Second, 20 * time.Second}).Draw(r, "standard timeout")
+	o.Log = x.logErrors()
 	x.Sidecar = New(x.disk, o)
 	x.m.standard = max(x.o.Timeout, 0)
+}
+
+// logErrors is a log that keeps errors alone.
+func (x *machine) logErrors() *slog.Logger {
+	return slog.New(slog.NewTextHandler(&x.errors, &slog.HandlerOptions{Level: slog.LevelError}))
 }
 
 func (x *machine) push(r *rapid.T) {
@@ -245,7 +254,7 @@ func (x *machine) beat(r *rapid.T) {
 	if c.Worker = "beater"; c.Token == "" { // who only beats holds nothing without a token
 		c.Token = "0"
 	}
-	longer := rapid.SampledFrom([]time.Duration{0, 4 * time.Second}).Draw(r, "visibility")
+	longer := rapid.SampledFrom([]time.Duration{0, 0, time.Second, 4 * time.Second, 30 * time.Second}).Draw(r, "visibility")
 	reply, err := x.Beat(context.Background(), job.Beat{Worker: job.WorkerInfo{ID: "beater"}, Jobs: []job.Claim{c}, Visibility: longer})
 	if err != nil {
 		r.Fatal(err)

@@ -251,7 +251,7 @@ func TestKeysFollowTheModel(t *testing.T) {
 		x.keep = rapid.SampledFrom([]Retention{{}, {}, {Completed: 2 * time.Second, Cancelled: time.Second, Discarded: 3 * time.Second, Dead: 4 * time.Second},
 			{Completed: -1, Cancelled: -1, Discarded: -1, Dead: -1}, {Completed: 20 * time.Second, Cancelled: -1, Discarded: time.Second, Dead: 2 * day}}).Draw(r, "retention")
 		x.dims = rapid.SampledFrom(dimLists).Draw(r, "most dims")
-		x.Sidecar = New(rapid.SampledFrom([]job.Store{store, store, plainStore{store}}).Draw(r, "store"), Options{Now: func() time.Time { return x.now }, Rand: func() float64 { return 0.5 }, Retention: x.keep,
+		x.Sidecar = New(rapid.SampledFrom([]job.Store{store, store, plainStore{store}}).Draw(r, "store"), Options{Log: x.logErrors(), Now: func() time.Time { return x.now }, Rand: func() float64 { return 0.5 }, Retention: x.keep,
 			NewID: func() job.ID { x.serial++; return serialID(x.serial) }})
 		x.keep, x.m.standard = x.o.Retention, x.o.Timeout // with the defaults
 		r.Repeat(map[string]func(*rapid.T){
