@@ -177,6 +177,58 @@ func takeResult(j *Job, _ string, v json.RawMessage) (bool, error) {
 	return true, nil
 }
 
+// idValue is the 16 bytes of an ID, nil for what is none: no store takes that.
+func idValue(j *Job) any {
+	if b, ok := j.ID.Bytes(); ok {
+		return b[:]
+	}
+	return nil
+}
+
+func setID(j *Job, v any) bool {
+	b, ok := v.([]byte)
+	if ok = ok && len(b) == 16; ok {
+		j.ID = IDOf([16]byte(b))
+	}
+	return ok
+}
+
+// stateValue is the place of a state among [States].
+func stateValue(j *Job) any { return StateCode(j.State) }
+
+func setState(j *Job, v any) bool {
+	n, ok := v.(int64)
+	if ok = ok && 0 <= n && n < int64(len(States)); ok {
+		j.State = States[n]
+	}
+	return ok
+}
+
+// tokenValue is half as long for a token of the kind that a server makes: bytes, of
+// which the token is the hexadecimal.
+func tokenValue(j *Job) any {
+	t := j.Lease.Token
+	if t == "" {
+		return nil
+	}
+	if b, err := hex.DecodeString(t); err == nil && hex.EncodeToString(b) == t {
+		return b
+	}
+	return t
+}
+
+func setToken(j *Job, v any) bool {
+	switch v := v.(type) {
+	case []byte:
+		j.Lease.Token = hex.EncodeToString(v)
+		return true
+	case string:
+		j.Lease.Token = v
+		return utf8.ValidString(v)
+	}
+	return false
+}
+
 func lostValue(j *Job) any {
 	if j.Lost == nil {
 		return nil
@@ -218,6 +270,10 @@ func holdsValue(j *Job) any {
 	return int64(j.Holds)
 }
 
+func sameHold(a, b *Job) bool {
+	return a.Holds == b.Holds && (a.Fingerprint == "") == (b.Fingerprint == "")
+}
+
 func setHolds(j *Job, v any) bool {
 	n, ok := v.(int64)
 	j.Holds = StateSet(n)
@@ -240,9 +296,7 @@ func setDedupKey(_ *Job, v any) bool {
 // endless stands for a deduplication key that only the end of its job frees.
 const endless = math.MaxInt64
 
-func sameWindow(a, b *Job) bool {
-	return a.DedupFreed == b.DedupFreed && a.DedupUntil.Equal(b.DedupUntil)
-}
+func sameWindow(a, b *Job) bool { return windowValue(a) == windowValue(b) }
 
 // windowValue is when the key is free: endless for when the job has ended, and 0
 // once the key was taken off.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http/httptest"
 	"path/filepath"
 	"reflect"
@@ -267,6 +268,32 @@ func (f field) stored(t *testing.T, row job.Row) {
 		}
 		return err
 	})
+}
+
+// TestAColumnThatIsEqualHasOneValue: a store writes the columns in which two states of a
+// job are not Equal, so one whose Value follows from another field must say so.
+func TestAColumnThatIsEqualHasOneValue(t *testing.T) {
+	t.Parallel()
+	jobs := map[string]*job.Job{"fresh": fresh(t), "with a unique key": {Status: job.Status{Fingerprint: "00ff", Holds: 1}}, "that held it": {Status: job.Status{Fingerprint: "00ff"}},
+		"with a key": {Envelope: job.Envelope{Deduplication: json.RawMessage(`{"id":"k"}`)}}}
+	for _, f := range append(fieldsOf(reflect.TypeFor[job.Envelope](), true, ""), fieldsOf(reflect.TypeFor[job.Status](), false, "")...) {
+		for name, j := range maps.Clone(jobs) {
+			if row, ok := job.RowOf(f.name); ok && !strings.Contains(name, "&") {
+				j = j.Clone()
+				f.fill(t, j, row)
+				jobs[name+" & "+f.name] = j
+			}
+		}
+	}
+	for x, a := range jobs {
+		for y, b := range jobs {
+			for _, c := range job.Columns() {
+				if !c.Fixed && c.Equal(a, b) && !reflect.DeepEqual(c.Value(a), c.Value(b)) {
+					t.Errorf("%s is equal in a job %s and one %s, and has the values %v and %v", c.Name, x, y, c.Value(a), c.Value(b))
+				}
+			}
+		}
+	}
 }
 
 // served is a store, and a client of the server on it.

@@ -31,7 +31,7 @@ type member struct {
 	rewritten bool // a PUSH may overwrite it (ojs-unique-jobs.md §5.3)
 
 	column string
-	writes writes
+	hot    bool // of Envelope: is kept beside what changes, and not in the body
 
 	// Why one of its journeys has no way for it; empty where it has.
 	unread, unshown, unsent, unkept string
@@ -113,14 +113,11 @@ func asked[T any](m member, k kind[T], at func(*Envelope) *T) member {
 	return filled(m, k, func(j *Job) *T { return at(&j.Envelope) })
 }
 
-// happened is a member of Status, which any change but a claim may write where its
-// row says nothing else.
+// happened is a member of Status, which any change may write where its row says
+// nothing else.
 func happened[T any](m member, k kind[T], at func(*Job) *T) member {
 	const none = "only the server sets it"
 	m.status, m.unread, m.unsent = true, none, none
-	if m.writes == unwritten && m.fixed == "" {
-		m.writes = atMoves
-	}
 	return filled(m, k, at)
 }
 
@@ -156,6 +153,8 @@ func filled[T any](m member, k kind[T], at func(*Job) *T) member {
 	}
 	if m.column != "" && m.value == nil {
 		m.value = k.value(at, m.required)
+	}
+	if m.column != "" && m.set == nil {
 		m.set = func(j *Job, v any) (ok bool) {
 			*at(j), ok = from(v)
 			return ok

@@ -1,6 +1,9 @@
 package job
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // State is where a job stands in its life (ojs-core.md §6.1).
 type State string
@@ -21,6 +24,9 @@ const (
 // States lists the eight states in the order in which they are printed. It must
 // never change: a state's place is its bit in the sets that are stored.
 var States = []State{Scheduled, Available, Pending, Active, Retryable, Completed, Cancelled, Discarded}
+
+// StateCode is a state's place among [States], by which it is stored; -1 for none.
+func StateCode(st State) int64 { return int64(slices.Index(States, st)) }
 
 // Terminal reports whether s is final: completed, cancelled or discarded.
 func (s State) Terminal() bool { return s == Completed || s == Cancelled || s == Discarded }

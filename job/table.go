@@ -160,39 +160,25 @@ func InTemplate(name string) bool {
 	return spellings[name].is&(isAsked|isEchoed) != 0 && name != "specversion" && name != "id" && !slices.Contains(customIDs[:], name)
 }
 
-// writes says which changes of a job write a column.
-type writes uint8
-
-const (
-	unwritten writes = iota // none: it is written when the job is stored
-	atClaims                // a claim and a heartbeat, and all others
-	atMoves                 // all but a claim and a heartbeat
-	atKeys                  // those of a job that has a key, or had one
-	rarely                  // those that change it, of which there are few
-)
-
 // Column is how a store keeps a member of a job. A value is nil, an int64, a string
-// or a []byte. A column that none of Claims, Moves, Keys and Rarely writes is written
-// when the job is stored.
+// or a []byte.
 type Column struct {
-	Name      string
-	Claims    bool // a claim and a heartbeat write it, and all other changes
-	Moves     bool // all changes but a claim and a heartbeat write it
-	Keys      bool // those of a job that has a key, or had one, write it
-	Rarely    bool // those that change it write it, of which there are few
-	Rewritten bool // a PUSH may overwrite it (ojs-unique-jobs.md §5.3)
+	Name  string
+	Body  bool // it is of what a job is, which hardly ever changes; the others are of what becomes of it
+	Fixed bool // nothing changes it: it is written when the job is stored
 
 	Value func(*Job) any       // as it is to be stored
 	Set   func(*Job, any) bool // takes what was stored, unless that is nil; false for what Value never is
 	Equal func(a, b *Job) bool // both have the same in it
 }
 
-// Columns are all that a store has to keep of a job.
+// Columns are all that a store has to keep of a job. Of the body a PUSH alone may
+// overwrite what is not fixed (ojs-unique-jobs.md §5.3).
 func Columns() (all []Column) {
 	for _, m := range rows {
 		if m.column != "" {
-			all = append(all, Column{Name: m.column, Claims: m.writes == atClaims, Moves: m.writes == atMoves, Keys: m.writes == atKeys,
-				Rarely: m.writes == rarely, Rewritten: m.rewritten, Value: m.value, Set: m.set, Equal: m.equal})
+			fixed := m.fixed != "" || !m.status && !m.rewritten
+			all = append(all, Column{Name: m.column, Body: !m.status && !m.hot, Fixed: fixed, Value: m.value, Set: m.set, Equal: m.equal})
 		}
 	}
 	return all

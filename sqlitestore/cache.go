@@ -17,33 +17,84 @@ import (
 // the young one becomes the old one. Jobs in it are never changed; who wants to
 // change one takes a clone.
 type cache struct {
-	young, old map[job.ID]*job.Job
+	young, old known
 	size       int // bytes in young, about
 }
 
-const maxGeneration = 8 << 20
-
-// get returns the job, or nil.
-func (c *cache) get(id job.ID) *job.Job {
-	if j := c.young[id]; j != nil {
-		return j
-	}
-	return c.old[id]
+// known are jobs by their ids and by the numbers of their rows.
+type known struct {
+	byID map[job.ID]kept
+	ids  map[int64]job.ID
 }
 
-// put remembers a job. The caller gives j away.
-func (c *cache) put(j *job.Job) {
-	if c.young == nil || c.size > maxGeneration {
-		c.old, c.young, c.size = c.young, map[job.ID]*job.Job{}, 0
+func (m *known) get(id job.ID) (kept, bool) {
+	k, ok := m.byID[id]
+	return k, ok
+}
+
+func (m *known) at(n int64) (kept, bool) {
+	id, ok := m.ids[n]
+	return m.byID[id], ok
+}
+
+func (m *known) put(id job.ID, k kept) {
+	if m.byID == nil {
+		m.byID, m.ids = map[job.ID]kept{}, map[int64]job.ID{}
 	}
-	c.young[j.ID] = j
-	c.size += j.Size()
+	m.byID[id], m.ids[k.n] = k, id
+}
+
+func (m *known) drop(id job.ID) {
+	if k, ok := m.byID[id]; ok {
+		delete(m.byID, id)
+		delete(m.ids, k.n)
+	}
+}
+
+// clear forgets all. A map stays as large as it once was, and to range over it or
+// clear it takes as long: one that was large is not used again.
+func (m *known) clear() {
+	if len(m.byID) > fewJobs {
+		*m = known{}
+		return
+	}
+	clear(m.byID)
+	clear(m.ids)
+}
+
+const (
+	maxGeneration = 8 << 20
+	fewJobs       = 8
+)
+
+func (c *cache) get(id job.ID) (kept, bool) {
+	if k, ok := c.young.get(id); ok {
+		return k, true
+	}
+	return c.old.get(id)
+}
+
+// at returns the job whose rows have a number.
+func (c *cache) at(n int64) (kept, bool) {
+	if k, ok := c.young.at(n); ok {
+		return k, true
+	}
+	return c.old.at(n)
+}
+
+// put remembers a job. The caller gives it away.
+func (c *cache) put(k kept) {
+	if c.size > maxGeneration {
+		c.old, c.young, c.size = c.young, known{}, 0
+	}
+	c.young.put(k.ID, k)
+	c.size += k.Size()
 }
 
 // drop forgets a job.
 func (c *cache) drop(id job.ID) {
-	delete(c.young, id)
-	delete(c.old, id)
+	c.young.drop(id)
+	c.old.drop(id)
 }
 
 // reset forgets everything.

@@ -1,16 +1,17 @@
 package sqlitestore
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
-	"strconv"
 	"strings"
+	"time"
 
 	"github.com/outrider-jobs/outrider/job"
 )
 
 // eventChunks starts at the row that may hold the event behind a Seq.
-const eventChunks = `SELECT lines FROM events
+const eventChunks = `SELECT first, packed FROM events
 WHERE first >= coalesce((SELECT max(first) FROM events WHERE first <= ?), 0) AND at >= ?
 ORDER BY first`
 
@@ -24,7 +25,10 @@ func (r reader) Events(f job.EventFilter) ([]job.Event, error) {
 		since = f.Since.UnixMilli()
 	}
 	var out []job.Event
-	may := lineFilter(f)
+	var id []byte
+	if b, ok := f.JobID.Bytes(); ok {
+		id = b[:]
+	}
 	for values, err := range r.rows(eventChunks, f.After+1, since) {
 		if err != nil {
 			return nil, translate("read events", err)
@@ -32,53 +36,71 @@ func (r reader) Events(f job.EventFilter) ([]job.Event, error) {
 		if len(out) >= f.Limit {
 			break
 		}
-		lines, ok := values[0].(string)
-		if !ok {
-			return nil, unreadable("a row of the event log")
+		if row, ok := values[1].([]byte); ok && f.JobID != "" && !bytes.Contains(row, id) {
+			continue // to look for an id costs a fraction of reading the row
 		}
-		if !may(lines) {
-			continue
+		var stop bool
+		var room error
+		if err := eachEvent(values[0], values[1], func(n note) bool {
+			if !wanted(f, n.Event) {
+				return true
+			}
+			if stop, room = full(f.Room, n.Size(), len(out)); stop {
+				return false
+			}
+			out = append(out, n.Event)
+			return len(out) < f.Limit
+		}); err != nil {
+			return nil, err
 		}
-		for line := range strings.Lines(lines) {
-			if !may(line) {
-				continue
-			}
-			var l eventLine
-			if err := json.Unmarshal([]byte(line), &l); err != nil {
-				return nil, unreadable("a line of the event log")
-			}
-			if e := l.event(); len(out) < f.Limit && wanted(f, e) {
-				if full, err := full(f.Room, e.Size(), len(out)); full {
-					return out, err
-				}
-				out = append(out, e)
-			}
+		if stop {
+			return out, room
 		}
 	}
 	return out, nil
 }
 
-// lineFilter reports of lines whether one of them may be wanted, by what must stand in
-// it as [appendEvent] writes it: to look for a text costs a hundredth of decoding.
-func lineFilter(f job.EventFilter) func(lines string) bool {
-	var types []string
-	for _, t := range f.Types {
-		prefix, open := strings.CutSuffix(t, "*")
-		if strings.ContainsFunc(prefix, func(r rune) bool { return r != '.' && r != '_' && (r < 'a' || r > 'z') }) {
-			types = nil // it may have been written in another way
-			break
+// eachEvent calls fn with the events of a row, as it is stored, until it returns false.
+func eachEvent(first, row any, fn func(note) bool) error {
+	n, ok := first.(int64)
+	switch row := row.(type) {
+	case []byte:
+		ok = ok && unpack(n, row, fn)
+	case string: // of schema 3 or older: a line of JSON for each event
+		for line := range strings.Lines(row) {
+			var l eventLine
+			if err := json.Unmarshal([]byte(line), &l); err != nil {
+				ok = false
+				break
+			}
+			if !fn(l.note()) {
+				break
+			}
 		}
-		if prefix = `,"t":"` + prefix; !open {
-			prefix += `"`
-		}
-		types = append(types, prefix)
+	default:
+		ok = false
 	}
-	return func(lines string) bool {
-		if f.JobID != "" && !strings.Contains(lines, string(f.JobID)) {
-			return false
-		}
-		return len(types) == 0 || slices.ContainsFunc(types, func(t string) bool { return strings.Contains(lines, t) })
+	if !ok {
+		return unreadable("a row of the event log")
 	}
+	return nil
+}
+
+// eventLine is how older schemas stored an event.
+type eventLine struct {
+	Seq     int64           `json:"s"`
+	Prev    int64           `json:"p,omitempty"`
+	Type    string          `json:"t"`
+	At      int64           `json:"at"`
+	JobID   job.ID          `json:"j,omitempty"`
+	JobType string          `json:"jt,omitempty"`
+	Queue   string          `json:"q,omitempty"`
+	Data    json.RawMessage `json:"d,omitempty"`
+}
+
+func (l eventLine) note() note {
+	return note{job.Event{Seq: l.Seq, Type: l.Type, Time: time.UnixMilli(l.At).UTC(), JobID: l.JobID,
+		JobType: l.JobType, Queue: l.Queue, Data: l.Data}, l.Prev}
 }
 
 // wanted reports whether the filter lets an event through.
@@ -104,18 +126,22 @@ func listed(words []string, s string) bool {
 // the job, however long the log is. Pruning breaks the chain off at its old end,
 // where it should.
 
-const selectLastEvent = `SELECT told FROM jobs WHERE id = ?`
+const selectLastEvent = `SELECT told` + byBody + ` WHERE id_bytes = ?`
 
 // eventChunk is the row that holds the event with a Seq, if it is still there.
-const eventChunk = `SELECT lines FROM events
+const eventChunk = `SELECT first, packed FROM events
 WHERE first <= ?
 ORDER BY first DESC
 LIMIT 1`
 
 // History reads the newest events of a job.
 func (r reader) History(id job.ID) ([]job.Event, error) {
+	b, ok := id.Bytes()
+	if !ok {
+		return nil, noJob(id)
+	}
 	last, found := int64(0), false
-	if err := r.each(selectLastEvent, func(v *row[any]) { last, found = v.int(), true }, string(id)); err != nil {
+	if err := r.each(selectLastEvent, func(v *row[any]) { last, found = v.int(), true }, b[:]); err != nil {
 		return nil, translate("read history", err)
 	}
 	if !found {
@@ -127,41 +153,33 @@ func (r reader) History(id job.ID) ([]job.Event, error) {
 // chain follows the events of a job from its newest one on; newer are those
 // that have been found already, the newest first.
 func (r reader) chain(last int64, newer []job.Event) ([]job.Event, error) {
-	lines := ""
 	for last > 0 && len(newer) < job.HistoryLimit {
-		line, ok := lineOf(lines, last)
-		if !ok {
-			if err := r.each(eventChunk, func(v *row[any]) { lines = v.str() }, last); err != nil {
+		var those []note // of one row, the newest last
+		for values, err := range r.rows(eventChunk, last) {
+			if err == nil {
+				err = eachEvent(values[0], values[1], func(n note) bool {
+					if n.Seq <= last {
+						those = append(those, n)
+					}
+					return n.Seq < last
+				})
+			}
+			if err != nil {
 				return nil, translate("read history", err)
 			}
-			if line, ok = lineOf(lines, last); !ok {
-				break // pruned
+		}
+		found := false
+		for i := len(those) - 1; i >= 0 && len(newer) < job.HistoryLimit; i-- {
+			if those[i].Seq == last {
+				newer, last, found = append(newer, those[i].Event), those[i].prev, true
 			}
 		}
-		var l eventLine
-		if err := json.Unmarshal([]byte(line), &l); err != nil {
-			return nil, unreadable("a line of the event log")
+		if !found {
+			break // pruned
 		}
-		newer = append(newer, l.event())
-		last = l.Prev
 	}
 	slices.Reverse(newer)
 	return newer, nil
-}
-
-// lineOf is the line of the event with a Seq. Only the start of a line counts:
-// the data of another event may look like one.
-func lineOf(lines string, seq int64) (string, bool) {
-	start := string(append(strconv.AppendInt([]byte("\n{\"s\":"), seq, 10), ','))
-	if !strings.HasPrefix(lines, start[1:]) {
-		i := strings.Index(lines, start)
-		if i < 0 {
-			return "", false
-		}
-		lines = lines[i+1:]
-	}
-	line, _, _ := strings.Cut(lines, "\n")
-	return line, true
 }
 
 // History reads the newest events of a job, also those that this commit has not

@@ -1,6 +1,7 @@
 package sqlitestore
 
 import (
+	"cmp"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -12,9 +13,9 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// availableIDs reads the index jobs_claim alone: the table is not touched.
-const availableIDs = `SELECT id, priority, seq FROM jobs
-WHERE queue = ? AND state = 'available'
+// nextAvailable reads the index jobs_claim alone: the table is not touched.
+const nextAvailable = `SELECT n, priority, seq FROM job_states
+WHERE queue = ? AND state_code = 1
 ORDER BY priority DESC, seq
 LIMIT ?`
 
@@ -64,8 +65,8 @@ func (t *tx) head(queue string, n int) (jobs []*job.Job, whole bool, err error) 
 	}
 }
 
-const dueIDs = `SELECT id, due_at, seq FROM jobs
-WHERE state = ? AND due_at <= ?
+const allDue = `SELECT n, due_at, seq FROM job_states
+WHERE state_code = ? AND due_at <= ?
 ORDER BY due_at, seq
 LIMIT ?`
 
@@ -79,7 +80,7 @@ func dueAs(s job.State) func(*job.Job, entry) bool {
 // Due reads the jobs that are due. Damaged jobs are skipped and reported.
 func (t *tx) Due(s job.State, before time.Time, n int) ([]*job.Job, error) {
 	for ask := n; ; ask *= 4 {
-		jobs, answered, whole, err := t.read(dueIndex, t.w.st.due, n, dueAs(s), string(s), before.UnixMilli(), int64(ask))
+		jobs, answered, whole, err := t.read(dueIndex, t.w.st.due, n, dueAs(s), job.StateCode(s), before.UnixMilli(), int64(ask))
 		if err != nil {
 			return nil, t.fail("read what is due", err)
 		}
@@ -89,8 +90,8 @@ func (t *tx) Due(s job.State, before time.Time, n int) ([]*job.Job, error) {
 	}
 }
 
-const nextDue = `SELECT id, due_at, seq FROM jobs
-WHERE state = ? AND due_at IS NOT NULL
+const nextDue = `SELECT n, due_at, seq FROM job_states
+WHERE state_code = ? AND due_at IS NOT NULL
 ORDER BY due_at, seq
 LIMIT 1`
 
@@ -98,10 +99,13 @@ LIMIT 1`
 // once: by then it has been rebuilt.
 func (t *tx) NextDue(s job.State) (at time.Time, err error) {
 	var first entry
+	if err := t.settle(); err != nil {
+		return at, err
+	}
 	if err := t.w.st.nextDue.each(func(v []driver.Value) error {
 		first = entryFrom(v)
 		return nil
-	}, string(s)); err != nil {
+	}, job.StateCode(s)); err != nil {
 		return at, t.fail("read what is due next", err)
 	}
 	if first == (entry{}) {
@@ -112,14 +116,14 @@ func (t *tx) NextDue(s job.State) (at time.Time, err error) {
 		return at, nil
 	}
 	at = time.UnixMilli(first.a).UTC()
-	j, err := t.Job(first.id)
+	k, err := t.at(first.n)
 	switch {
 	case errors.Is(err, errDamaged):
 		return at, nil // it is reported, and skipped when its time comes
-	case err != nil && job.KindOf(err) != job.NotFound:
+	case err != nil:
 		return at, err
-	case err != nil, !dueAs(s)(j, first):
-		if t.w.suspect(rottenEntry(dueIndex, first.id)) {
+	case k.Job == nil, !dueAs(s)(k.Job, first):
+		if t.w.suspect(rottenEntry(dueIndex, first.n)) {
 			at = past
 		}
 	}
@@ -129,7 +133,7 @@ func (t *tx) NextDue(s job.State) (at time.Time, err error) {
 // past is an instant that lies in the past by every clock.
 var past = time.UnixMilli(1).UTC()
 
-const waitingIDs = `SELECT id, 0, 0 FROM jobs WHERE after_id = ?`
+const allWaiting = `SELECT n, 0, 0 FROM job_states WHERE after_id = ?`
 
 // Waiting reads the jobs that wait for another. It is called for every job that
 // ends, and mostly no job waits at all.
@@ -138,11 +142,12 @@ func (t *tx) Waiting(id job.ID) ([]*job.Job, error) {
 		return nil, nil
 	}
 	jobs, _, _, err := t.read(afterIndex, t.w.st.waiting, math.MaxInt32, func(j *job.Job, _ entry) bool { return j.After == id }, string(id))
+	slices.SortFunc(jobs, func(a, b *job.Job) int { return cmp.Compare(a.ID, b.ID) })
 	return jobs, t.fail("read what waits for a job", err)
 }
 
 // oldestDead orders the dead letters that a filter lets through.
-const oldestDead = " ORDER BY finished_at, id LIMIT ?"
+const oldestDead = " ORDER BY finished_at, s.n LIMIT ?"
 
 // Dead reads dead letters, the oldest first.
 func (t *tx) Dead(f job.Filter, n int) ([]*job.Job, error) {
@@ -150,10 +155,8 @@ func (t *tx) Dead(f job.Filter, n int) ([]*job.Job, error) {
 	w := conditions(f)
 	for ask := n; ; ask *= 4 {
 		var entries []entry
-		if err := t.each("SELECT id FROM jobs"+w.String()+oldestDead, func(v *row[any]) {
-			id := v.str()
-			v.bad = false // it is no job's, which is found below
-			entries = append(entries, entry{id: job.ID(id)})
+		if err := t.each("SELECT s.n"+fromDead+w.String()+oldestDead, func(v *row[any]) {
+			entries = append(entries, entry{n: v.int()})
 		}, append(slices.Clone(w.args), ask)...); err != nil {
 			return nil, t.fail("read dead letters", err)
 		}
@@ -164,15 +167,12 @@ func (t *tx) Dead(f job.Filter, n int) ([]*job.Job, error) {
 	}
 }
 
-// entry is what an index holds of a job: its id, and two numbers of its order.
-type entry struct {
-	id   job.ID
-	a, b int64
-}
+// entry is what an index holds of a job: the number of its rows, and two of its order.
+type entry struct{ n, a, b int64 }
 
 func entryFrom(v []driver.Value) (e entry) {
 	r := &row[driver.Value]{v: v}
-	return entry{job.ID(r.str()), r.int(), r.int()}
+	return entry{r.int(), r.int(), r.int()}
 }
 
 // atOnce is how many bytes of jobs the writer reads for one call. A caller that asks for
@@ -191,6 +191,9 @@ func room(n int) int {
 // their jobs. answered is how many entries there were, whether they fit a job or not;
 // whole reports that what fits was not too large to be read at once.
 func (t *tx) read(index string, s *stmt, n int, fits func(*job.Job, entry) bool, args ...driver.Value) (jobs []*job.Job, answered int, whole bool, err error) {
+	if err := t.settle(); err != nil {
+		return nil, 0, false, err
+	}
 	var entries []entry
 	err = s.each(func(v []driver.Value) error {
 		entries = append(entries, entryFrom(v))
@@ -210,18 +213,18 @@ func (t *tx) read(index string, s *stmt, n int, fits func(*job.Job, entry) bool,
 func (t *tx) jobsOf(index string, entries []entry, room int, fits func(*job.Job, entry) bool) (jobs []*job.Job, whole bool, err error) {
 	jobs = make([]*job.Job, 0, len(entries))
 	for i, e := range entries {
-		j, err := t.Job(e.id)
+		k, err := t.at(e.n)
 		switch {
 		case errors.Is(err, errDamaged):
 			continue // it has been reported
-		case err != nil && job.KindOf(err) != job.NotFound:
+		case err != nil:
 			return nil, false, err
-		case err != nil, !fits(j, e):
-			t.w.suspect(rottenEntry(index, e.id))
+		case k.Job == nil, !fits(k.Job, e):
+			t.w.suspect(rottenEntry(index, e.n))
 			continue
 		}
-		jobs = append(jobs, j)
-		if room -= j.Size(); room <= 0 {
+		jobs = append(jobs, k.Clone())
+		if room -= k.Size(); room <= 0 {
 			return jobs, i == len(entries)-1, nil
 		}
 	}

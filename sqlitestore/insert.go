@@ -2,6 +2,7 @@ package sqlitestore
 
 import (
 	"database/sql/driver"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,166 +10,329 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-var insertJob = `INSERT INTO jobs (` + jobColumns + `)
-VALUES (` + marks(allColumns) + `)
-ON CONFLICT (id) DO NOTHING`
+// A new job is a row in each of two tables. Most jobs have just entered their queue
+// and ask for nothing special: they are as fresh in all but a few columns, which alone
+// are bound. And most come one by one, from many callers at once: their rows are kept
+// in memory until something must be read, or the group ends, and are stored many in
+// one statement then. To open and close a table and its indexes costs more than a row
+// does: eight rows in one statement cost as much as three in one each, and more than
+// 32 gain nothing.
+const together = 32
 
-// marks are the places of the values of columns.
-func marks(cs []job.Column) string { return strings.TrimSuffix(strings.Repeat("?, ", len(cs)), ", ") }
-
-// Most jobs that are stored have just entered their queue and ask for nothing
-// special: they are as fresh in all but a few columns. Binding the twenty NULLs of
-// the others would cost a fifth of the insert.
 var (
-	fresh = valuesOf(nil, allColumns, &job.Job{Status: job.Status{State: job.Available}})
+	insertBody  = `INSERT OR IGNORE INTO job_bodies (n, ` + namesOf(bodyColumns, "", "") + `)` + "\nVALUES (?" + strings.Repeat(", ?", len(bodyColumns)) + ")"
+	insertState = `INSERT INTO job_states (n, ` + namesOf(stateColumns, "", "") + `)` + "\nVALUES (?" + strings.Repeat(", ?", len(stateColumns)) + ")"
 
-	plain       = narrowTo(plainColumns...)
-	plainUnique = narrowTo(append(plainColumns, "uniq", "fingerprint", "holds")...)
-
-	plainColumns = []string{"id", "type", "queue", "args", "meta", "priority", "max_attempts", "extra", "created_at", "seq", "enqueued_at", "told"}
+	plainBody  = narrowTo("job_bodies", bodyColumns, "id_bytes", "type", "max_attempts", "uniq", "retry", "extra", "meta", "args")
+	plainState = narrowTo("job_states", stateColumns, "queue", "priority", "seq", "told", "created_at", "enqueued_at")
+	keyedState = narrowTo("job_states", stateColumns, "queue", "priority", "seq", "told", "created_at", "enqueued_at", "fingerprint", "holds")
 )
 
-// narrow is an insert of jobs that are as fresh but for some columns, which are bound.
-// The others of fresh that are not NULL stand in the statement.
+// narrow is an insert of rows that are as fresh but for some columns, which are bound
+// behind the number. The others of fresh that are not NULL stand in the statement.
 type narrow struct {
-	bound, others []int // by their place among allColumns
-	names, values string
+	head  string         // of the statement, before the values
+	row   string         // the values of one
+	bound []int          // by their place among the columns of the table
+	fresh []driver.Value // all columns of a fresh job; what is bound does not count
+	free  []bool         // which are bound
 }
 
-func narrowTo(bound ...string) (n narrow) {
-	var names, values []string
-	for i, c := range allColumns {
+func narrowTo(table string, cs []job.Column, bound ...string) (n narrow) {
+	n.fresh = valuesOf(nil, cs, &job.Job{Status: job.Status{State: job.Available}})
+	n.free = make([]bool, len(cs))
+	names, values := []string{"n"}, []string{"?"}
+	for i, c := range cs {
 		if slices.Contains(bound, c.Name) {
-			n.bound = append(n.bound, i)
+			n.bound, n.free[i] = append(n.bound, i), true
 			names, values = append(names, c.Name), append(values, "?")
-			continue
-		}
-		n.others = append(n.others, i)
-		switch v := fresh[i].(type) {
-		case string:
-			names, values = append(names, c.Name), append(values, "'"+v+"'")
-		case int64:
+		} else if v, ok := n.fresh[i].(int64); ok {
 			names, values = append(names, c.Name), append(values, strconv.FormatInt(v, 10))
+		} else if n.fresh[i] != nil {
+			panic("sqlitestore: " + c.Name + " of a fresh job is neither NULL nor a number")
 		}
 	}
-	n.names, n.values = strings.Join(names, ", "), strings.Join(values, ", ")
+	n.head = "INSERT OR IGNORE INTO " + table + " (" + strings.Join(names, ", ") + ")\nVALUES "
+	n.row = "(" + strings.Join(values, ", ") + ")"
 	return n
 }
 
-// holds reports whether the values of all columns of a job are as fresh but for those that are bound.
+// sql is the insert of some rows. What cannot be stored is left out, and seen by the
+// count: so SQLite need not keep a journal of the statement.
+func (n *narrow) sql(rows int) string {
+	return n.head + n.row + strings.Repeat(",\n"+n.row, rows-1)
+}
+
+// holds reports whether the values of all columns are as fresh but for those that are bound.
 func (n *narrow) holds(values []driver.Value) bool {
-	for _, i := range n.others {
-		if values[i] != fresh[i] {
+	for i, v := range values {
+		if !n.free[i] && v != n.fresh[i] {
 			return false
 		}
 	}
 	return true
 }
 
-// keep drops from the values of all columns those that are not bound.
-func (n *narrow) keep(values []driver.Value) []driver.Value {
-	for to, i := range n.bound {
-		values[to] = values[i]
+// keep appends those of the values of all columns that are bound.
+func (n *narrow) keep(args, values []driver.Value) []driver.Value {
+	for _, i := range n.bound {
+		args = append(args, values[i])
 	}
-	return values[:len(n.bound)]
+	return args
 }
 
-// insertPlain is insertJob for a job that is plain.
-var insertPlain = `INSERT INTO jobs (` + plain.names + `)
-VALUES (` + plain.values + `)
-ON CONFLICT (id) DO NOTHING`
+// sized are the statements of a narrow insert: of 1, 2, 4 … rows.
+type sized struct {
+	narrow *narrow
+	of     [6]*stmt
+}
 
-// together is how many rows insertTogether stores. To open and close the table
-// and its indexes costs more than a row does: eight rows in one statement cost as
-// much as three in one each, and more than 32 gain nothing.
-const together = 32
+func (s *sized) prepare(conn driver.Conn) (err error) {
+	for i := range s.of {
+		if s.of[i], err = prepare(conn, s.narrow.sql(1<<i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
-// insertTogether is insertPlain for several rows.
-var insertTogether = func() string {
-	head, rest, _ := strings.Cut(insertPlain, "VALUES ")
-	row, tail, _ := strings.Cut(rest, "\n")
-	return head + "VALUES " + strings.Repeat(row+",\n", together-1) + row + "\n" + tail
-}()
+// insertRows stores rows, as many in one statement as may be, and says how many went in.
+func (t *tx) insertRows(s *sized, args []driver.Value) (stored int64, err error) {
+	width := len(s.narrow.bound) + 1
+	for len(args) > 0 {
+		size := min(bits.Len(uint(len(args)/width))-1, len(s.of)-1)
+		n, err := t.do(s.of[size], args[:width<<size]...)
+		if stored += n; err != nil {
+			return stored, err
+		}
+		args = args[width<<size:]
+	}
+	return stored, nil
+}
 
-// freeKey stands for the id in an insert that looks and stores at once: where
-// jobs_past knows the unique key there is no id, and OR IGNORE leaves the row
-// out, as it does where jobs_held or the primary key have it. To look first with
-// statements of its own would double the cost of the insert, and so would
-// INSERT ... SELECT, for which SQLite keeps a journal of the statement.
-const freeKey = `iif(EXISTS (SELECT 1 FROM jobs WHERE fingerprint = ? AND holds = 0), NULL, ?)`
+// waits are the rows of jobs that are stored as soon as something must be read. All of
+// their numbers are at least first. Where an ID turns out to be taken, nobody knows any
+// more whose it was: the pass is undone and made again with care, which does not wait.
+type waits struct {
+	bodies, states []driver.Value
+	first          int64
+	eager          int // so many groups do not wait: ids that are taken have come, and more will
+}
 
-var insertFirst = `INSERT OR IGNORE INTO jobs (` + jobColumns + `)
-VALUES (` + freeKey + strings.TrimPrefix(marks(allColumns), "?") + `)`
+const eagerGroups = 100
 
-// insertFirstPlain is to insertFirst what insertPlain is to insertJob.
-var insertFirstPlain = `INSERT OR IGNORE INTO jobs (` + plainUnique.names + `)
-VALUES (` + freeKey + strings.TrimPrefix(plainUnique.values, "?") + `)`
+func (w *waits) reset() { w.bodies, w.states = w.bodies[:0], w.states[:0] }
 
-const deleteSeq = `DELETE FROM jobs WHERE id = ? AND seq = ?`
+// waiting reports whether rows are still to be stored.
+func (t *tx) waiting() bool { return len(t.waits.bodies) > 0 }
+
+// mayWait reports whether a row may be stored later.
+func (t *tx) mayWait() bool { return !t.careful && t.waits.eager == 0 }
+
+// settle stores what waits: whoever reads jobs with SQL calls it before.
+func (t *tx) settle() error {
+	if !t.waiting() {
+		return nil
+	}
+	w := &t.waits
+	want := int64(len(w.bodies)/(len(plainBody.bound)+1) + len(w.states)/(len(plainState.bound)+1))
+	n, err := t.insertRows(&t.w.st.plainBody, w.bodies)
+	if err == nil {
+		var states int64
+		states, err = t.insertRows(&t.w.st.plainState, w.states)
+		n += states
+	}
+	clear(w.bodies) // what they point to may go
+	clear(w.states)
+	w.reset()
+	if err == nil && n != want {
+		w.eager = eagerGroups
+		err = errTaken
+	}
+	return t.fail("insert jobs", err)
+}
+
+// settleFor is settle before the rows with a number are changed.
+func (t *tx) settleFor(n int64) error {
+	if n < t.waits.first {
+		return nil
+	}
+	return t.settle()
+}
+
+// errTaken undoes a pass whose rows did not all find their place.
+var errTaken = job.Errorf(job.Internal, "a job that was to be stored has the id or the number of another")
+
+// newRow is what is stored of a new job.
+type newRow struct {
+	n                  int64
+	body, state        []driver.Value // all columns
+	simpleBody, simple bool           // a narrow insert stores the one, or both
+}
+
+// rowOf gives a new job its position, and lays out its rows.
+func (t *tx) rowOf(j *job.Job) (r newRow) {
+	if j.Seq != 0 { // it came with its place
+		t.w.seq++
+	}
+	t.place(j)
+	r.n = t.w.seq
+	if j.LastEvent = 0; j.PendingEvents() > 0 {
+		j.LastEvent = t.nextSeq() + int64(j.PendingEvents()) - 1
+	}
+	t.body = valuesOf(t.body[:0], bodyColumns, j)
+	t.state = valuesOf(t.state[:0], stateColumns, j)
+	r.body, r.state = t.body, t.state
+	r.simpleBody = plainBody.holds(r.body)
+	r.simple = r.simpleBody && plainState.holds(r.state)
+	return r
+}
 
 // InsertJob stores a new job.
 func (t *tx) InsertJob(j *job.Job) error {
-	t.args = t.args[:0]
-	stored, err := t.insert(j, t.w.st.insert, t.w.st.insertPlain, &plain)
+	stored, err := t.insert(j)
 	if err == nil && !stored {
 		return job.Errorf(job.Duplicate, "job %s exists already", j.ID).With(map[string]any{"existing_job_id": string(j.ID)})
 	}
 	return err
 }
 
+// insert stores a new job unless its ID is taken.
+func (t *tx) insert(j *job.Job) (bool, error) {
+	seq, known := j.Seq, t.knows(j.ID)
+	r := t.rowOf(j)
+	if r.simple && !known && t.mayWait() {
+		t.waitBody(r)
+		t.waits.states = plainState.keep(append(t.waits.states, r.n), r.state)
+		t.wrote = true
+		return true, t.inserted(j, r.n)
+	}
+	stored, err := t.putBody(r)
+	if t.wrote = t.wrote || stored; err == nil && stored {
+		t.args = append(append(t.args[:0], r.n), r.state...)
+		_, err = t.do(t.w.st.insertState, t.args...)
+	}
+	if err != nil {
+		return false, t.fail("insert job", err)
+	}
+	if !stored {
+		j.Seq, j.LastEvent = seq, 0
+		return false, nil
+	}
+	return true, t.inserted(j, r.n)
+}
+
+// knows reports whether a job is remembered: that its ID is taken is no surprise then.
+func (t *tx) knows(id job.ID) bool {
+	_, ok := t.call.jobs.get(id)
+	if !ok {
+		_, ok = t.w.cache.get(id)
+	}
+	return ok
+}
+
+// waitBody keeps a plain body until settle.
+func (t *tx) waitBody(r newRow) {
+	if !t.waiting() {
+		t.waits.first = r.n
+	}
+	t.waits.bodies = plainBody.keep(append(t.waits.bodies, r.n), r.body)
+}
+
+// putBody stores a body unless its ID is taken.
+func (t *tx) putBody(r newRow) (bool, error) {
+	if r.body[0] == nil {
+		return false, job.Errorf(job.Internal, "the id of a job is no UUID in lower case")
+	}
+	s := t.w.st.insertBody
+	if t.args = append(t.args[:0], r.n); r.simpleBody {
+		s, t.args = t.w.st.plainBody.of[0], plainBody.keep(t.args, r.body)
+	} else {
+		t.args = append(t.args, r.body...)
+	}
+	n, err := t.do(s, t.args...)
+	return n > 0, err
+}
+
 // InsertJobs stores new jobs, the plain ones many in one statement.
 func (t *tx) InsertJobs(js []*job.Job) ([]bool, error) {
 	stored := make([]bool, len(js))
 	for i := 0; i < len(js); {
-		if rest := js[i:]; len(rest) >= together {
-			ok, err := t.insertTogether(rest[:together])
+		end := min(i+together, len(js))
+		if end-i > 1 {
+			ok, err := t.insertTogether(js[i:end])
 			if err != nil {
 				return nil, err
 			}
 			if ok {
-				for range together {
+				for ; i < end; i++ {
 					stored[i] = true
-					i++
 				}
 				continue
 			}
 		}
-		for end := min(i+together, len(js)); i < end; i++ {
-			err := t.InsertJob(js[i])
-			if err != nil && job.KindOf(err) != job.Duplicate {
+		for ; i < end; i++ {
+			var err error
+			if stored[i], err = t.insert(js[i]); err != nil {
 				return nil, err
 			}
-			stored[i] = err == nil
 		}
 	}
 	return stored, nil
 }
 
-// insertTogether stores plain jobs in one statement, or none of them where one is not
-// plain or an ID is taken.
+// insertTogether stores plain jobs in one statement for each table, or none of them
+// where one is not plain or an ID is taken. Whoever sends many may send them again, so
+// these do not wait.
 func (t *tx) insertTogether(js []*job.Job) (bool, error) {
-	seq := t.w.seq
-	placed, all := t.bindPlain(js)
-	n := int64(0)
+	if err := t.settle(); err != nil {
+		return false, err
+	}
+	seq, first := t.w.seq, t.w.seq+1
+	defer t.waits.reset() // whose room is used
+	w := &t.waits
+	told := t.nextSeq() - 1
+	placed, all := 0, true
+	for _, j := range js {
+		if j.Seq != 0 {
+			all = false
+			break
+		}
+		r := t.rowOf(j)
+		placed++
+		if j.LastEvent > 0 {
+			told += int64(j.PendingEvents())
+			j.LastEvent = told
+			t.state[toldAt] = told
+		}
+		if !r.simple {
+			all = false
+			break
+		}
+		w.bodies = plainBody.keep(append(w.bodies, r.n), r.body)
+		w.states = plainState.keep(append(w.states, r.n), r.state)
+	}
+	n, err := int64(0), error(nil)
 	if all {
-		var err error
-		n, err = t.do(t.w.st.insertTogether, t.args...)
-		t.wrote = t.wrote || n > 0
+		t.wrote = true
+		if n, err = t.insertRows(&t.w.st.plainBody, w.bodies); err == nil && n == int64(len(js)) {
+			_, err = t.insertRows(&t.w.st.plainState, w.states)
+		}
 		if err != nil {
 			return false, t.fail("insert jobs", err)
 		}
 	}
 	if all && n == int64(len(js)) {
-		for _, j := range js {
-			if err := t.inserted(j); err != nil {
+		for i, j := range js {
+			if err := t.inserted(j, first+int64(i)); err != nil {
 				return false, err
 			}
 		}
 		return true, nil
 	}
-	for _, j := range js[:placed] { // those that went in must not stay: they come again, one by one
+	for i, j := range js[:placed] { // those that went in must not stay: they come again, one by one
 		if n > 0 {
-			if _, err := t.do(t.w.st.removeSeq, string(j.ID), j.Seq); err != nil {
+			if _, err := t.do(t.w.st.removeBody, first+int64(i)); err != nil {
 				return false, t.fail("insert jobs", err)
 			}
 		}
@@ -178,28 +342,21 @@ func (t *tx) insertTogether(js []*job.Job) (bool, error) {
 	return false, nil
 }
 
-// bindPlain gives new jobs their positions and fills t.args, up to the first that is
-// not plain. It says how many it has given one.
-func (t *tx) bindPlain(js []*job.Job) (placed int, all bool) {
-	told := t.nextSeq() - 1
-	t.args = t.args[:0]
-	for i, j := range js {
-		if j.Seq != 0 {
-			return i, false
-		}
-		t.place(j)
-		if j.LastEvent = 0; j.PendingEvents() > 0 {
-			told += int64(j.PendingEvents())
-			j.LastEvent = told
-		}
-		from := len(t.args)
-		if t.args = valuesOf(t.args, allColumns, j); !plain.holds(t.args[from:]) {
-			return i + 1, false
-		}
-		t.args = t.args[:from+len(plain.keep(t.args[from:]))]
-	}
-	return len(js), true
-}
+// toldAt is where LastEvent stands among the columns of a state.
+var toldAt = slices.IndexFunc(stateColumns, func(c job.Column) bool { return c.Name == "told" })
+
+// freeKey stands for the queue in an insert that looks and stores at once: where
+// jobs_past knows the unique key there is no queue, and OR IGNORE leaves the row
+// out, as it does where jobs_held has it. To look first with statements of its own
+// would double the cost of the insert, and so would INSERT ... SELECT, for which
+// SQLite keeps a journal of the statement.
+const freeKey = `iif(EXISTS (SELECT 1 FROM job_states WHERE fingerprint = ? AND holds = 0), NULL, ?)`
+
+// The queue comes second in both, behind the number.
+var (
+	insertFirst      = strings.Replace(strings.Replace(insertState, "INSERT", "INSERT OR IGNORE", 1), "(?, ?", "(?, "+freeKey, 1)
+	insertFirstPlain = strings.Replace(keyedState.sql(1), "(?, ?", "(?, "+freeKey, 1)
+)
 
 // The service asks at run time: a method of another shape would cost it the one step,
 // and nothing would fail.
@@ -207,44 +364,47 @@ var _ job.FirstInserter = (*tx)(nil)
 
 // InsertFirst stores a new job whose unique key no other has.
 func (t *tx) InsertFirst(j *job.Job) (bool, error) {
-	t.args = append(t.args[:0], job.KeyValue(j.Fingerprint)) // no other may have it
-	return t.insert(j, t.w.st.insertFirst, t.w.st.insertFirstPlain, &plainUnique)
-}
-
-// insert stores a new job, its events and its counters, unless the statement finds
-// that it must not. What the statement wants before the columns is in t.args; quick
-// is the statement for a job that short holds for.
-func (t *tx) insert(j *job.Job, insert, quick *stmt, short *narrow) (bool, error) {
-	seq := j.Seq
-	t.place(j)
-	if j.LastEvent = 0; j.PendingEvents() > 0 {
-		j.LastEvent = t.nextSeq() + int64(j.PendingEvents()) - 1
+	seq, known := j.Seq, t.knows(j.ID)
+	r := t.rowOf(j)
+	t.args = append(t.args[:0], r.n, job.KeyValue(j.Fingerprint)) // no other may have it
+	s := t.w.st.insertFirst
+	if keyedState.holds(r.state) {
+		s, t.args = t.w.st.insertFirstPlain, keyedState.keep(t.args, r.state)
+	} else {
+		t.args = append(t.args, r.state...)
 	}
-	from := len(t.args)
-	t.args = valuesOf(t.args, allColumns, j)
-	if values := t.args[from:]; short.holds(values) {
-		insert, t.args = quick, t.args[:from+len(short.keep(values))]
-	}
-	n, err := t.do(insert, t.args...)
-	t.wrote = t.wrote || n > 0
-	if err != nil {
+	n, err := t.do(s, t.args...)
+	if t.wrote = t.wrote || n > 0; err != nil {
 		return false, t.fail("insert job", err)
 	}
-	if n == 0 {
+	stored := n > 0
+	switch {
+	case !stored:
+	case r.simpleBody && !known && t.mayWait():
+		t.waitBody(r)
+	default:
+		if stored, err = t.putBody(r); err == nil && !stored {
+			_, err = t.do(t.w.st.removeState, r.n)
+		}
+		if err != nil {
+			return false, t.fail("insert job", err)
+		}
+	}
+	if !stored {
 		j.Seq, j.LastEvent = seq, 0
 		return false, nil
 	}
-	return true, t.inserted(j)
+	return true, t.inserted(j, r.n)
 }
 
 // inserted notes what a job that has been stored tells and counts for.
-func (t *tx) inserted(j *job.Job) error {
+func (t *tx) inserted(j *job.Job, n int64) error {
 	if _, err := t.note(j, 0); err != nil {
 		return err
 	}
 	t.count(j, 1)
-	if q := t.w.queues[j.Queue]; len(t.call.jobs) < maxRemembered && (j.State != job.Available || q == nil || q.Available < maxRemembered) {
-		t.call.jobs[j.ID] = j.Clone() // it will be asked for soon
+	if q := t.w.queues[j.Queue]; len(t.call.jobs.byID) < maxRemembered && (j.State != job.Available || q == nil || q.Available < maxRemembered) {
+		t.call.jobs.put(j.ID, kept{j.Clone(), n}) // it will be asked for soon
 	}
 	return nil
 }

@@ -36,21 +36,22 @@ func TestPlans(t *testing.T) {
 	holding := conditions(job.Filter{Holding: true, Queue: "q", Type: "a.*", States: job.States[:2]})
 	counting := conditions(job.Filter{Holding: true})
 	for _, q := range []struct{ name, sql string }{
-		{"insertJob", insertJob}, {"insertPlain", insertPlain}, {"insertFirst", insertFirst}, {"insertFirstPlain", insertFirstPlain},
-		{"updateJob", updateJob}, {"updateClaim", updateClaim}, {"updateKeyed", updateKeyed}, {"rewriteJob", rewriteJob}, {"heldKey", heldKey}, {"pastKey", pastKey},
-		{"dedupKey", dedupKey}, {"customID", customID}, {"deleteJob", deleteJob}, {"jobByID", jobByID}, {"readJob", readJob},
-		{"availableIDs", availableIDs}, {"dueIDs", dueIDs}, {"nextDue", nextDue}, {"waitingIDs", waitingIDs}, {"countWaiting", countWaiting}, {"updateRare", updateRare}, {"heldJobs", heldJobs}, {"holders", holders},
-		{"deadStats", deadStats}, {"list", "SELECT id FROM jobs" + byQueue.String() + " ORDER BY id DESC LIMIT ?"},
-		{"list dead", "SELECT id FROM jobs" + dead.String() + " ORDER BY finished_at DESC, id DESC LIMIT ?"},
-		{"list holding", "SELECT " + jobColumns + " FROM jobs" + holding.String() + " ORDER BY id DESC LIMIT ?"},
-		{"count holding", "SELECT count(*) FROM jobs" + counting.String()},
+		{"insertBody", insertBody}, {"insertState", insertState}, {"plainBody", plainBody.sql(2)}, {"plainState", plainState.sql(2)},
+		{"insertFirst", insertFirst}, {"insertFirstPlain", insertFirstPlain},
+		{"updateState", updateState(changing)}, {"rewriteBody", rewriteBody}, {"heldKey", heldKey}, {"pastKey", pastKey},
+		{"dedupKey", dedupKey}, {"customID", customID}, {"deleteBody", deleteBody}, {"deleteState", deleteState},
+		{"jobByID", jobByID}, {"readJob", readJob}, {"jobByNumber", jobByNumber}, {"strangers", strangers}, {"readJobNumber", readJobNumber},
+		{"nextAvailable", nextAvailable}, {"allDue", allDue}, {"nextDue", nextDue}, {"allWaiting", allWaiting}, {"countWaiting", countWaiting}, {"heldJobs", heldJobs}, {"holders", holders},
+		{"deadStats", deadStats}, {"list", "SELECT s.n" + fromNewest + byQueue.String() + " ORDER BY id_bytes DESC LIMIT ?"},
+		{"list dead", "SELECT s.n" + fromDead + dead.String() + " ORDER BY finished_at DESC, s.n DESC LIMIT ?"},
+		{"list holding", "SELECT s.n" + fromDead + holding.String() + " ORDER BY id_bytes DESC LIMIT ?"},
+		{"count holding", "SELECT count(*)" + fromDead + counting.String()},
 		{"count newest", "SELECT count(*) FROM (SELECT 1 FROM (" + newestJobs + ") WHERE type = ? LIMIT ?)"},
 		{"count newest dead", "SELECT count(*) FROM (SELECT 1 FROM (" + newestDead + ") WHERE type = ? LIMIT ?)"},
 		{"allQueues", allQueues}, {"queueByName", queueByName}, {"putQueue", putQueue}, {"putWorker", putWorker},
 		{"putMark", putMark}, {"putEvents", putEvents}, {"eventChunks", eventChunks}, {"pruneEvents", pruneEvents},
-		{"toldOf", selectLastEvent}, {"eventChunk", eventChunk}, {"oldest dead", "SELECT id FROM jobs" + dead.String() + oldestDead},
+		{"toldOf", selectLastEvent}, {"eventChunk", eventChunk}, {"oldest dead", "SELECT s.n" + fromDead + dead.String() + oldestDead},
 		{"cronByName", cronByName}, {"allCrons", allCrons}, {"putCron", putCron}, {"stepCron", stepCron}, {"deleteCron", deleteCron},
-		{"notKeyed", notKeyed}, {"giveKey", giveKey}, {"maybeWaiting", maybeWaiting},
 	} {
 		fmt.Fprintf(&b, "%s\n", q.name)
 		for _, line := range plan(t, s, q.sql) {
@@ -109,7 +110,7 @@ func TestPragmasAreAsserted(t *testing.T) {
 				t.Errorf("PRAGMA %s is %s, %v; want %s", p.name, got, err, p.shows)
 			}
 		}
-		if _, err := conn.ExecContext(t.Context(), "DELETE FROM jobs"); err == nil {
+		if _, err := conn.ExecContext(t.Context(), "DELETE FROM job_states"); err == nil {
 			t.Error("a reader could write")
 		}
 		defer conn.Close()
@@ -158,13 +159,13 @@ func TestSchema(t *testing.T) {
 	if got := read(s.w.conn); got != want || !strings.Contains(got, "jobs_claim") {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	for _, name := range []string{"jobs", "queues", "workers", "events", "marks", "crons"} {
+	for _, name := range []string{"job_bodies", "job_states", "queues", "workers", "events", "marks", "crons"} {
 		if !strings.Contains(want, "table "+name+" ") {
 			t.Errorf("no table %s", name)
 		}
 	}
-	if n := strings.Count(want, "STRICT"); n != 6 {
-		t.Errorf("%d of 6 tables are STRICT", n)
+	if n := strings.Count(want, "STRICT"); n != 7 {
+		t.Errorf("%d of 7 tables are STRICT", n)
 	}
 }
 

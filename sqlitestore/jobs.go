@@ -13,24 +13,22 @@ import (
 // allColumns are those of a job, as package job has them in its table of members.
 var allColumns = job.Columns()
 
-// The columns by what writes them: those that a claim writes, those that every
-// other change writes, and with them those of a job with a key.
+// The columns by the row of a job that holds them: its body, and its state. What is
+// not fixed can change.
 var (
-	claimColumns = written(func(c job.Column) bool { return c.Claims })
-	moveColumns  = written(func(c job.Column) bool { return c.Claims || c.Moves })
-	keyedColumns = written(func(c job.Column) bool { return c.Claims || c.Moves || c.Keys })
-	rareColumns  = written(func(c job.Column) bool { return c.Rarely })
-	otherColumns = written(func(c job.Column) bool { return c.Moves || c.Keys })
-	bodyColumns  = written(func(c job.Column) bool { return c.Rewritten })
+	bodyColumns  = some(func(c job.Column) bool { return c.Body })
+	stateColumns = some(func(c job.Column) bool { return !c.Body })
+	rewritable   = some(func(c job.Column) bool { return c.Body && !c.Fixed })
+	changing     = some(func(c job.Column) bool { return !c.Body && !c.Fixed })
 )
 
-func written(by func(job.Column) bool) (some []job.Column) {
+func some(by func(job.Column) bool) (cs []job.Column) {
 	for _, c := range allColumns {
 		if by(c) {
-			some = append(some, c)
+			cs = append(cs, c)
 		}
 	}
-	return some
+	return cs
 }
 
 // namesOf are the names of columns, each between before and after.
@@ -42,34 +40,44 @@ func namesOf(cs []job.Column, before, after string) string {
 	return strings.Join(names, ", ")
 }
 
-// jobColumns names all columns, in the order in which jobFrom reads them.
-var jobColumns = namesOf(allColumns, "", "")
+// jobColumns names the number of a job and all columns, in the order in which jobFrom
+// reads them.
+var jobColumns = "s.n, " + namesOf(allColumns, "", "")
 
-// was names the state that a statement expects: the row of another transition is never overwritten.
-const was = ` WHERE id = ? AND state = ?`
-
-var (
-	updateJob = `UPDATE jobs SET ` + namesOf(moveColumns, "", " = ?") + was
-	// updateClaim is updateJob where nothing has changed but what a claim changes,
-	// and a heartbeat: see onlyFetched.
-	updateClaim = `UPDATE jobs SET ` + namesOf(claimColumns, "", " = ?") + was
-	// updateKeyed is updateJob for a job that has, or had, a key.
-	updateKeyed = `UPDATE jobs SET ` + namesOf(keyedColumns, "", " = ?") + was
-
-	// updateRare writes what few jobs ever have, so that the others leave it alone.
-	updateRare = `UPDATE jobs SET ` + namesOf(rareColumns, "", " = ?") + ` WHERE id = ?`
-
-	rewriteJob = `UPDATE jobs SET ` + namesOf(bodyColumns, "", " = ?") + ` WHERE id = ?`
+// Both rows of a job, one looked up by the other. A job of which one is missing is
+// damaged, and is not passed over.
+const (
+	byBody  = ` FROM job_bodies AS b LEFT JOIN job_states AS s ON s.n = b.n`
+	byState = ` FROM job_states AS s LEFT JOIN job_bodies AS b ON b.n = s.n`
 )
 
-const deleteJob = `DELETE FROM jobs WHERE id = ?`
+// was names the state that a statement expects: the row of another transition is never overwritten.
+const was = ` WHERE n = ? AND state_code = ?`
 
-var jobByID = `SELECT ` + jobColumns + ` FROM jobs WHERE id = ?`
+// updateState writes the columns of a job that a change has changed.
+func updateState(cs []job.Column) string {
+	return `UPDATE job_states SET ` + namesOf(cs, "", " = ?") + was
+}
 
-// readJob is jobByID for the writer. The driver asks SQLite for the name and the
-// declared type of each column whenever a statement is run, and makes strings of
-// them: here there are none.
-var readJob = `SELECT ` + namesOf(allColumns, "+", ` AS ""`) + ` FROM jobs WHERE id = ?`
+var rewriteBody = `UPDATE job_bodies SET ` + namesOf(rewritable, "", " = ?") + ` WHERE n = ?`
+
+const (
+	deleteBody  = `DELETE FROM job_bodies WHERE n = ?`
+	deleteState = `DELETE FROM job_states WHERE n = ?`
+)
+
+var (
+	jobByID     = `SELECT ` + jobColumns + byBody + ` WHERE id_bytes = ?`
+	jobByNumber = `SELECT ` + jobColumns + byState + ` WHERE s.n = ?`
+)
+
+// The same for the writer. The driver asks SQLite for the name and the declared type
+// of each column whenever a statement is run, and makes strings of them: here there
+// are none.
+var (
+	readJob       = `SELECT +s.n AS "", ` + namesOf(allColumns, "+", ` AS ""`) + byBody + ` WHERE id_bytes = ?`
+	readJobNumber = `SELECT +s.n AS "", ` + namesOf(allColumns, "+", ` AS ""`) + byState + ` WHERE s.n = ?`
+)
 
 // valuesOf appends what columns hold of a job.
 func valuesOf(args []driver.Value, cs []job.Column, j *job.Job) []driver.Value {
@@ -79,20 +87,10 @@ func valuesOf(args []driver.Value, cs []job.Column, j *job.Job) []driver.Value {
 	return args
 }
 
-// keyed reports whether a job has, or had, a key to save.
-func keyed(j *job.Job) bool { return j.Unique != nil || j.Deduplication != nil }
-
-// onlyFetched reports whether updateClaim stores all that has changed of a job.
-func onlyFetched(was, j *job.Job) bool { return alike(otherColumns, was, j) }
-
-// alike reports whether two jobs have the same in some columns.
-func alike(cs []job.Column, a, b *job.Job) bool {
-	for i := range cs {
-		if !cs[i].Equal(a, b) {
-			return false
-		}
-	}
-	return true
+// kept is a job with the number of its rows.
+type kept struct {
+	*job.Job
+	n int64
 }
 
 // row reads the columns of one row in turn.
@@ -137,6 +135,15 @@ func (r *row[V]) time() time.Time {
 	return time.UnixMilli(n).UTC()
 }
 
+func (r *row[V]) id() job.ID {
+	b := r.blob()
+	if len(b) != 16 {
+		r.bad = true
+		return ""
+	}
+	return job.IDOf([16]byte(b))
+}
+
 func (r *row[V]) blob() []byte {
 	v := r.next()
 	b, ok := v.([]byte)
@@ -145,48 +152,90 @@ func (r *row[V]) blob() []byte {
 }
 
 // jobFrom reads the columns of jobColumns.
-func jobFrom[V any](values []V) (*job.Job, error) {
+func jobFrom[V any](values []V) (kept, error) {
 	j, ok := &job.Job{}, true
+	n, numbered := any(values[0]).(int64)
 	for i := range allColumns {
-		if v := any(values[i]); v != nil {
+		if v := any(values[i+1]); v != nil {
 			ok = allColumns[i].Set(j, v) && ok
 		}
 	}
-	if !ok || !whole(j) {
-		return nil, unreadable("job %s", j.ID)
+	if !ok || !numbered || !whole(j) {
+		return kept{}, unreadable("job %s", j.ID)
 	}
-	return j, nil
+	return kept{j, n}, nil
 }
 
 // Job reads a job, from memory if the writer has just touched it.
 func (t *tx) Job(id job.ID) (*job.Job, error) {
-	if j, ok := t.call.jobs[id]; ok {
-		if j == nil {
-			return nil, noJob(id) // deleted by this call
-		}
-		return j.Clone(), nil
-	}
-	if j := t.w.cache.get(id); j != nil {
-		t.call.jobs[id] = j
-		return j.Clone(), nil
-	}
-	var j *job.Job
-	err := t.w.st.byID.each(func(v []driver.Value) (err error) {
-		j, err = jobFrom(v)
-		return err
-	}, string(id))
-	if errors.Is(err, errDamaged) { // no statement has failed
-		t.w.noteDamage(err)
+	k, err := t.known(id)
+	if err != nil {
 		return nil, err
 	}
+	return k.Clone(), nil
+}
+
+// known is the job itself, which is not to be changed.
+func (t *tx) known(id job.ID) (kept, error) {
+	if k, ok := t.call.jobs.get(id); ok {
+		if k.Job == nil {
+			return kept{}, noJob(id) // deleted by this call
+		}
+		return k, nil
+	}
+	if k, ok := t.w.cache.get(id); ok {
+		t.call.jobs.put(id, k)
+		return k, nil
+	}
+	b, ok := id.Bytes()
+	if !ok {
+		return kept{}, noJob(id)
+	}
+	k, err := t.readOne(t.w.st.byID, b[:])
+	switch {
+	case err != nil:
+		return kept{}, err
+	case k.Job == nil:
+		err := t.missing(id, b)
+		t.w.noteDamage(err)
+		return kept{}, err
+	}
+	return k, nil
+}
+
+// at is the job whose rows have a number, its Job nil for none. It is not to be changed.
+func (t *tx) at(n int64) (kept, error) {
+	if k, ok := t.call.jobs.at(n); ok {
+		return k, nil
+	}
+	if k, ok := t.w.cache.at(n); ok {
+		t.call.jobs.put(k.ID, k)
+		return k, nil
+	}
+	return t.readOne(t.w.st.byNumber, n)
+}
+
+// readOne reads the job that a statement names, and remembers it. Its Job is nil if
+// there is none.
+func (t *tx) readOne(s *stmt, arg driver.Value) (k kept, err error) {
+	if err := t.settle(); err != nil {
+		return k, err
+	}
+	err = s.each(func(v []driver.Value) (err error) {
+		k, err = jobFrom(v)
+		return err
+	}, arg)
+	if errors.Is(err, errDamaged) { // no statement has failed
+		t.w.noteDamage(err)
+		return kept{}, err
+	}
 	if err != nil {
-		return nil, t.fail("read job", err)
+		return kept{}, t.fail("read job", err)
 	}
-	if j == nil {
-		return nil, noJob(id)
+	if k.Job != nil {
+		t.call.jobs.put(k.ID, k)
 	}
-	t.call.jobs[id] = j
-	return j.Clone(), nil
+	return k, nil
 }
 
 func noJob(id job.ID) error {
@@ -203,23 +252,44 @@ func (t *tx) place(j *job.Job) {
 
 // UpdateJob saves a job's Status.
 func (t *tx) UpdateJob(j *job.Job) error {
-	was := t.call.jobs[j.ID]
-	if was == nil {
+	was, _ := t.call.jobs.get(j.ID)
+	if was.Job == nil {
 		return job.Errorf(job.Internal, "job %s was not read in this transaction", j.ID)
+	}
+	if err := t.settleFor(was.n); err != nil {
+		return err
 	}
 	t.place(j)
 	var err error
 	if j.LastEvent, err = t.note(j, was.LastEvent); err != nil {
 		return err
 	}
-	update, cs := t.w.st.update, moveColumns
-	if onlyFetched(was, j) {
-		update, cs = t.w.st.updateClaim, claimColumns
-	} else if keyed(j) {
-		update, cs = t.w.st.updateKeyed, keyedColumns
+	var changed uint64
+	t.args = t.args[:0]
+	for i := range changing {
+		if !changing[i].Equal(was.Job, j) {
+			changed |= 1 << i
+			t.args = append(t.args, changing[i].Value(j))
+		}
 	}
-	t.args = valuesOf(t.args[:0], cs, j)
-	t.args = append(t.args, string(j.ID), string(was.State))
+	if changed != 0 {
+		if err := t.write(changed, was, j); err != nil {
+			return err
+		}
+	}
+	t.count(was.Job, -1)
+	t.count(j, 1)
+	t.call.jobs.put(j.ID, kept{j.Clone(), was.n})
+	return nil
+}
+
+// write stores the columns that have changed, whose values are in t.args.
+func (t *tx) write(changed uint64, was kept, j *job.Job) error {
+	update, err := t.w.updating(changed)
+	if err != nil {
+		return t.fail("update job", err)
+	}
+	t.args = append(t.args, was.n, job.StateCode(was.State))
 	t.wrote = true
 	n, err := t.do(update, t.args...)
 	if err != nil {
@@ -228,22 +298,54 @@ func (t *tx) UpdateJob(j *job.Job) error {
 	if n != 1 {
 		return job.Errorf(job.Internal, "job %s was not %s any more", j.ID, was.State)
 	}
-	if !alike(rareColumns, was, j) {
-		t.args = append(valuesOf(t.args[:0], rareColumns, j), string(j.ID))
-		if _, err := t.do(t.w.st.updateRare, t.args...); err != nil {
-			return t.fail("update job", err)
+	return nil
+}
+
+// maxUpdates is how many statements that write some columns are kept. The steps of
+// a life take a dozen.
+const maxUpdates = 64
+
+// updating is the statement that writes some of the columns that can change: each has
+// its bit.
+func (w *writer) updating(changed uint64) (*stmt, error) {
+	if s := w.updates[changed]; s != nil {
+		return s, nil
+	}
+	var cs []job.Column
+	for i := range changing {
+		if changed&(1<<i) != 0 {
+			cs = append(cs, changing[i])
 		}
 	}
-	t.count(was, -1)
-	t.count(j, 1)
-	t.call.jobs[j.ID] = j.Clone()
-	return nil
+	s, err := prepare(w.conn, updateState(cs))
+	if err != nil {
+		return nil, err
+	}
+	if len(w.updates) >= maxUpdates {
+		w.closeUpdates()
+	}
+	w.updates[changed] = s
+	return s, nil
+}
+
+func (w *writer) closeUpdates() {
+	for _, s := range w.updates {
+		_ = s.s.Close() // each of its runs has been judged
+	}
+	clear(w.updates)
 }
 
 // RewriteJob saves a job's Status, Args and Meta.
 func (t *tx) RewriteJob(j *job.Job) error {
+	was, _ := t.call.jobs.get(j.ID)
+	if was.Job == nil {
+		return job.Errorf(job.Internal, "job %s was not read in this transaction", j.ID)
+	}
+	if err := t.settleFor(was.n); err != nil {
+		return err
+	}
 	t.wrote = true
-	t.args = append(valuesOf(t.args[:0], bodyColumns, j), string(j.ID))
+	t.args = append(valuesOf(t.args[:0], rewritable, j), was.n)
 	if _, err := t.do(t.w.st.rewrite, t.args...); err != nil {
 		return t.fail("rewrite job", err)
 	}
@@ -252,16 +354,21 @@ func (t *tx) RewriteJob(j *job.Job) error {
 
 // DeleteJob removes a job for good.
 func (t *tx) DeleteJob(id job.ID) error {
-	j, err := t.Job(id)
+	k, err := t.known(id)
+	if err == nil {
+		err = t.settleFor(k.n)
+	}
 	if err != nil {
 		return err
 	}
 	t.wrote = true
-	if _, err := t.do(t.w.st.remove, string(id)); err != nil {
-		return t.fail("delete job", err)
+	for _, remove := range [...]*stmt{t.w.st.removeState, t.w.st.removeBody} {
+		if _, err := t.do(remove, k.n); err != nil {
+			return t.fail("delete job", err)
+		}
 	}
-	t.count(j, -1)
-	t.call.jobs[id] = nil
+	t.count(k.Job, -1)
+	t.call.jobs.put(id, kept{n: k.n})
 	return nil
 }
 

@@ -8,41 +8,44 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-const heldKey = `SELECT id FROM jobs WHERE fingerprint = ? AND holds > 0`
+const heldKey = `SELECT n FROM job_states WHERE fingerprint = ? AND holds > 0`
 
-// pastKey is the newest job of the first state behind the given one: run again
+// pastKey is the newest job of the last state before the given one: run again
 // with the state that it returned, it steps through the states that occur, and never
 // through all jobs of a state.
-const pastKey = `SELECT id, state FROM jobs
-WHERE fingerprint = ? AND holds = 0 AND state > ? AND id <> ?
-ORDER BY state, created_at DESC, id DESC LIMIT 1`
+const pastKey = `SELECT n, state_code FROM job_states
+WHERE fingerprint = ? AND holds = 0 AND state_code < ? AND n IS NOT (SELECT n FROM job_bodies WHERE id_bytes = ?)
+ORDER BY state_code DESC, created_at DESC, n DESC LIMIT 1`
 
-const dedupKey = `SELECT id FROM jobs
+const dedupKey = `SELECT n FROM job_states
 WHERE queue = ? AND dedup_key = ? AND dedup_until > ?
-ORDER BY created_at DESC, id DESC LIMIT 1`
+ORDER BY created_at DESC, n DESC LIMIT 1`
 
-const customID = `SELECT id FROM jobs WHERE queue = ? AND custom_id = ?`
+const customID = `SELECT n FROM job_states WHERE queue = ? AND custom_id = ?`
+
+// ask runs a statement, and hands on the number and, where there is one, the state of
+// each row that it answers.
+type ask func(into func(n, state int64), args ...driver.Value) error
 
 // finder is what keys are looked up with: in the writer the prepared statements
 // and the jobs it remembers, elsewhere the snapshot.
 type finder struct {
-	held, past, dedup, custom func(into func(id, state string), args ...driver.Value) error
-	job                       func(job.ID) (*job.Job, error)
+	held, past, dedup, custom ask
+	at                        func(n int64) (kept, error)
 }
 
 // named reads a job that an index names. If it is not there, or has
 // another key, it is not known whether the key is taken until the index has been rebuilt:
 // that is an error.
-func (f finder) named(index string, id job.ID, fits func(*job.Job) bool) (*job.Job, error) {
-	j, err := f.job(id)
-	if err == nil && fits(j) {
-		return j, nil
+func (f finder) named(index string, n int64, fits func(*job.Job) bool) (*job.Job, error) {
+	k, err := f.at(n)
+	if err != nil {
+		return nil, err
 	}
-	if err == nil || job.KindOf(err) == job.NotFound {
-		r := rottenEntry(index, id)
-		return nil, job.Errorf(job.Unavailable, "look for a key: %w", r)
+	if k.Job == nil || !fits(k.Job) {
+		return nil, job.Errorf(job.Unavailable, "look for a key: %w", rottenEntry(index, n))
 	}
-	return nil, err
+	return k.Clone(), nil
 }
 
 // Twins finds the jobs with a unique key; see [job.KeyReader].
@@ -51,43 +54,46 @@ func (f finder) Twins(fingerprint string, but job.ID) (jobs []*job.Job, err erro
 	if key == nil {
 		return nil, nil
 	}
-	var ids []job.ID
-	err = f.held(func(id, _ string) {
-		if job.ID(id) != but {
-			ids = append(ids, job.ID(id))
-		}
-	}, key)
-	held := len(ids)
-	for last, more := "", true; more && err == nil; {
-		more = false
-		err = f.past(func(id, state string) {
-			more = state > last // else the index would lead in a circle
-			ids, last = append(ids, job.ID(id)), state
-		}, key, last, string(but))
-	}
-	if err != nil {
+	var ns []int64
+	if err := f.held(func(n, _ int64) { ns = append(ns, n) }, key); err != nil {
 		return nil, err
 	}
-	for i, id := range ids {
+	held := len(ns)
+	var spared driver.Value // NULL is nobody's id
+	if b, ok := but.Bytes(); ok {
+		spared = b[:]
+	}
+	for last, more := int64(len(job.States)), true; more; {
+		more = false
+		if err := f.past(func(n, state int64) {
+			more = state < last // else the index would lead in a circle
+			ns, last = append(ns, n), state
+		}, key, last, spared); err != nil {
+			return nil, err
+		}
+	}
+	for i, n := range ns {
 		index := heldIndex
 		if i >= held {
 			index = pastIndex
 		}
-		j, err := f.named(index, id, func(j *job.Job) bool {
+		j, err := f.named(index, n, func(j *job.Job) bool {
 			return j.Fingerprint != "" && bytes.Equal(key, job.KeyValue(j.Fingerprint).([]byte)) && (j.Holds > 0) == (index == heldIndex)
 		})
 		if err != nil {
 			return nil, err
 		}
-		jobs = append(jobs, j)
+		if j.ID != but {
+			jobs = append(jobs, j)
+		}
 	}
 	return jobs, nil
 }
 
 // one reads the job that a statement names, nil for none.
-func (f finder) one(index string, ask func(func(id, state string), ...driver.Value) error, fits func(*job.Job) bool, args ...driver.Value) (*job.Job, error) {
-	var found job.ID
-	if err := ask(func(id, _ string) { found = job.ID(id) }, args...); err != nil || found == "" {
+func (f finder) one(index string, ask ask, fits func(*job.Job) bool, args ...driver.Value) (*job.Job, error) {
+	found := int64(-1)
+	if err := ask(func(n, _ int64) { found = n }, args...); err != nil || found < 0 {
 		return nil, err
 	}
 	return f.named(index, found, fits)
@@ -108,15 +114,18 @@ func (f finder) Custom(queue, id string) (*job.Job, error) {
 
 // prepared looks through the prepared statements.
 func (t *tx) prepared() finder {
-	ask := func(s *stmt) func(func(id, state string), ...driver.Value) error {
-		return func(into func(id, state string), args ...driver.Value) error {
+	by := func(s *stmt) ask {
+		return func(into func(n, state int64), args ...driver.Value) error {
+			if err := t.settle(); err != nil {
+				return err
+			}
 			return t.fail("look for a key", s.each(func(row []driver.Value) error {
-				into(columns(row))
+				into(numbers(row))
 				return nil
 			}, args...))
 		}
 	}
-	return finder{ask(t.w.st.heldKey), ask(t.w.st.pastKey), ask(t.w.st.dedupKey), ask(t.w.st.customID), t.Job}
+	return finder{by(t.w.st.heldKey), by(t.w.st.pastKey), by(t.w.st.dedupKey), by(t.w.st.customID), t.at}
 }
 
 // snapshot is all that a view can be asked.
@@ -127,33 +136,34 @@ type snapshot struct {
 
 // finder looks through the snapshot.
 func (r reader) finder() finder {
-	ask := func(query string) func(func(id, state string), ...driver.Value) error {
-		return func(into func(id, state string), args ...driver.Value) error {
-			return translate("look for a key", r.ask(query, into, args))
+	by := func(query string) ask {
+		return func(into func(n, state int64), args ...driver.Value) error {
+			plain := make([]any, len(args))
+			for i, a := range args {
+				plain[i] = a
+			}
+			for row, err := range r.rows(query, plain...) {
+				if err != nil {
+					return translate("look for a key", err)
+				}
+				into(numbers(row))
+			}
+			return nil
 		}
 	}
-	return finder{ask(heldKey), ask(pastKey), ask(dedupKey), ask(customID), r.Job}
+	return finder{by(heldKey), by(pastKey), by(dedupKey), by(customID), r.at}
 }
 
-func (r reader) ask(query string, into func(id, state string), args []driver.Value) error {
-	plain := make([]any, len(args))
-	for i, a := range args {
-		plain[i] = a
+// numbers are that of a job and, where there is one, that of its state; -1 for what is none.
+func numbers[V any](row []V) (n, state int64) {
+	n, state = -1, -1
+	if v, ok := any(row[0]).(int64); ok {
+		n = v
 	}
-	for row, err := range r.rows(query, plain...) {
-		if err != nil {
-			return err
-		}
-		into(columns(row))
-	}
-	return nil
-}
-
-// columns are the texts of an id and, where there is one, a state.
-func columns[V any](row []V) (id, state string) {
-	id, _ = any(row[0]).(string)
 	if len(row) > 1 {
-		state, _ = any(row[1]).(string)
+		if v, ok := any(row[1]).(int64); ok {
+			state = v
+		}
 	}
-	return id, state
+	return n, state
 }

@@ -44,9 +44,9 @@ func conditions(f job.Filter) where {
 		marks := strings.TrimSuffix(strings.Repeat("?, ", len(f.States)), ", ")
 		args := make([]any, len(f.States))
 		for i, s := range f.States {
-			args[i] = string(s)
+			args[i] = job.StateCode(s)
 		}
-		w.and("state IN ("+marks+")", args...)
+		w.and("state_code IN ("+marks+")", args...)
 	}
 	if f.Queue != "" {
 		w.and("queue = ?", f.Queue)
@@ -69,23 +69,37 @@ func conditions(f job.Filter) where {
 // newest job that has not ended, else the one that holds it. The planner would
 // look for them among all jobs, as their ids come in the order of the list; so
 // the indexes are named, which hold all that is asked for.
-const claims = `id IN (
-SELECT id FROM jobs AS h INDEXED BY jobs_held
+const claims = `s.n IN (
+SELECT n FROM job_states AS h INDEXED BY jobs_held
 WHERE holds > 0 AND NOT EXISTS (
-  SELECT 1 FROM jobs AS p INDEXED BY jobs_past
-  WHERE p.fingerprint = h.fingerprint AND p.holds = 0 AND p.state IN (` + alive + `)
-    AND (h.state NOT IN (` + alive + `) OR (p.created_at, p.id) > (h.created_at, h.id)))
+  SELECT 1 FROM job_states AS p INDEXED BY jobs_past
+  WHERE p.fingerprint = h.fingerprint AND p.holds = 0 AND p.state_code IN (` + alive + `)
+    AND (h.state_code NOT IN (` + alive + `) OR (p.created_at, p.n) > (h.created_at, h.n)))
 UNION ALL
-SELECT id FROM jobs AS p INDEXED BY jobs_past
-WHERE holds = 0 AND state IN (` + alive + `) AND NOT EXISTS (
-  SELECT 1 FROM jobs AS n INDEXED BY jobs_past
-  WHERE n.fingerprint = p.fingerprint AND n.holds = 0 AND n.state IN (` + alive + `) AND (n.created_at, n.id) > (p.created_at, p.id))
+SELECT n FROM job_states AS p INDEXED BY jobs_past
+WHERE holds = 0 AND state_code IN (` + alive + `) AND NOT EXISTS (
+  SELECT 1 FROM job_states AS a INDEXED BY jobs_past
+  WHERE a.fingerprint = p.fingerprint AND a.holds = 0 AND a.state_code IN (` + alive + `) AND (a.created_at, a.n) > (p.created_at, p.n))
   AND NOT EXISTS (
-  SELECT 1 FROM jobs AS h INDEXED BY jobs_held
-  WHERE h.fingerprint = p.fingerprint AND h.holds > 0 AND h.state IN (` + alive + `) AND (h.created_at, h.id) > (p.created_at, p.id)))`
+  SELECT 1 FROM job_states AS h INDEXED BY jobs_held
+  WHERE h.fingerprint = p.fingerprint AND h.holds > 0 AND h.state_code IN (` + alive + `) AND (h.created_at, h.n) > (p.created_at, p.n)))`
 
 // alive are the states that are not final.
-const alive = `'scheduled', 'available', 'pending', 'active', 'retryable'`
+const alive = `0, 1, 2, 3, 4`
+
+// The rows of a list, in whose order they are read.
+const (
+	fromNewest = ` FROM job_bodies AS b CROSS JOIN job_states AS s ON s.n = b.n`
+	fromDead   = ` FROM job_states AS s CROSS JOIN job_bodies AS b ON b.n = s.n`
+)
+
+// from is the one of them for a filter: that of the keys finds the jobs by their states, too.
+func from(f job.Filter) string {
+	if f.Dead || f.Holding {
+		return fromDead
+	}
+	return fromNewest
+}
 
 // Where the counters of the queues do not show how many jobs a filter lets
 // through, so many are counted, and so many looked at.
@@ -151,39 +165,49 @@ func (r reader) list(f job.Filter, counters counters, most, visited int64) (page
 
 // page reads the jobs of a page and where the next one begins.
 func (r reader) page(f job.Filter, w where) (jobs []*job.Job, next string, err error) {
-	order := " ORDER BY id DESC"
+	order := " ORDER BY id_bytes DESC"
 	if f.Dead {
-		order = " ORDER BY finished_at DESC, id DESC"
+		order = " ORDER BY finished_at DESC, s.n DESC"
 	}
 	if f.Cursor != "" {
-		var at int64
-		var id string
-		if n, err := fmt.Sscanf(f.Cursor, "%d.%36s", &at, &id); n != 2 || err != nil || !job.ValidID(id) {
-			return nil, "", job.Errorf(job.Invalid, "cursor is not one that this list gave: %.60q", f.Cursor).With(map[string]any{"field": "cursor"})
-		}
-		if f.Dead {
-			w.and("(finished_at, id) < (?, ?)", at, id)
-		} else {
-			w.and("id < ?", id)
+		if err := after(f, &w); err != nil {
+			return nil, "", err
 		}
 	}
-	// The ids first: where they must be sorted, whole jobs would be sorted in memory.
-	query := "SELECT " + jobColumns + " FROM (SELECT id AS listed FROM jobs" + w.String() + order + " LIMIT ? OFFSET ?) CROSS JOIN jobs ON id = listed"
-	jobs, more, err := r.some(f.Limit, f.Room, query, append(w.args, f.Limit+1, f.Offset)...)
+	// The numbers first: where they must be sorted, whole jobs would be sorted in memory.
+	query := "SELECT " + jobColumns + " FROM (SELECT s.n AS listed" + from(f) + w.String() + order + " LIMIT ? OFFSET ?) CROSS JOIN job_bodies AS b ON b.n = listed CROSS JOIN job_states AS s ON s.n = listed"
+	found, more, err := r.some(f.Limit, f.Room, query, append(w.args, f.Limit+1, f.Offset)...)
 	if err != nil {
 		return nil, "", translate("list jobs", err)
 	}
 	if more {
-		last := jobs[len(jobs)-1]
-		next = fmt.Sprintf("%d.%s", last.FinishedAt.UnixMilli(), last.ID)
+		last := found[len(found)-1]
+		if next = string(last.ID); f.Dead {
+			next = fmt.Sprintf("%d.%d", last.FinishedAt.UnixMilli(), last.n)
+		}
 	}
-	return jobs, next, nil
+	return jobsIn(found), next, nil
+}
+
+// after lets a list begin behind its cursor.
+func after(f job.Filter, w *where) error {
+	if f.Dead {
+		var at, n int64
+		if got, err := fmt.Sscanf(f.Cursor, "%d.%d", &at, &n); err == nil && got == 2 && f.Cursor == fmt.Sprintf("%d.%d", at, n) {
+			w.and("(finished_at, s.n) < (?, ?)", at, n)
+			return nil
+		}
+	} else if b, ok := job.ID(f.Cursor).Bytes(); ok {
+		w.and("id_bytes < ?", b[:])
+		return nil
+	}
+	return job.Errorf(job.Invalid, "cursor is not one that this list gave: %.60q", f.Cursor).With(map[string]any{"field": "cursor"})
 }
 
 // Of the newest jobs, and of the dead letters that died last, what conditions ask for.
 const (
-	newestJobs = "SELECT state, queue, type, created_at FROM jobs ORDER BY id DESC LIMIT ?"
-	newestDead = "SELECT dead, state, queue, type, error, finished_at FROM jobs WHERE dead = 1 ORDER BY finished_at DESC LIMIT ?"
+	newestJobs = "SELECT state_code, queue, type, created_at" + fromNewest + " ORDER BY id_bytes DESC LIMIT ?"
+	newestDead = "SELECT dead, state_code, queue, type, error, finished_at" + fromDead + " WHERE dead = 1 ORDER BY finished_at DESC LIMIT ?"
 )
 
 // count is how many jobs a filter lets through: by the counters, where they show it,
@@ -208,7 +232,7 @@ func (r reader) count(f job.Filter, w where, counters counters, most, visited in
 	query, args := "SELECT count(*) FROM (SELECT 1 FROM (", []any{visited}
 	switch {
 	case f.Holding: // the indexes of the keys hold these
-		query, args, visited = "SELECT count(*) FROM (SELECT 1 FROM jobs", nil, all
+		query, args, visited = "SELECT count(*) FROM (SELECT 1"+fromDead, nil, all
 	case f.Dead:
 		query += newestDead + ")"
 	default:

@@ -17,7 +17,7 @@ import (
 // Whose a file is, and of which age, stands in its header.
 const (
 	applicationID = 0x4f555452 // "OUTR"
-	version       = 3          // of schema.sql
+	version       = 4          // of schema.sql
 )
 
 // migrate checks whose the file is, and brings the schema of an older one up to date.
@@ -33,7 +33,7 @@ func migrate(conn driver.Conn, path string, log *slog.Logger) error {
 	if err := judge(path, app, v); err != nil || v == version {
 		return err
 	}
-	if err := upgrade(conn, path, v); err != nil {
+	if err := upgrade(conn, path, v, log); err != nil {
 		return err
 	}
 	log.Info("the database was migrated to this version's schema; an older version cannot open it any more", "path", path, "from", v, "to", version)

@@ -96,7 +96,7 @@ func TestACheckThatFindsDamage(t *testing.T) {
 	if again.Checked() != CheckFailed || again.Trouble() == nil || !strings.Contains(again.Trouble().Error(), "restore a backup") {
 		t.Errorf("the check is %q, trouble %v", again.Checked(), again.Trouble())
 	}
-	if strings.Count(told, "level=ERROR") != 1 || !strings.Contains(told, "table jobs") || !strings.Contains(told, "REINDEX") {
+	if strings.Count(told, "level=ERROR") != 1 || !strings.Contains(told, "table job_states") || !strings.Contains(told, "REINDEX") {
 		t.Errorf("told was %s", told)
 	}
 }

@@ -1,7 +1,6 @@
 package sqlitestore
 
 import (
-	"database/sql/driver"
 	"encoding/json"
 	"iter"
 	"math"
@@ -42,8 +41,42 @@ func (r reader) rows(query string, args ...any) iter.Seq2[[]any, error] {
 
 // Job reads a job.
 func (r reader) Job(id job.ID) (*job.Job, error) {
-	jobs, err := r.jobs(jobByID, string(id))
-	return first(jobs, translate("read job", err), func() error { return noJob(id) })
+	b, ok := id.Bytes()
+	if !ok {
+		return nil, noJob(id)
+	}
+	jobs, err := r.jobs(jobByID, b[:])
+	return first(jobs, translate("read job", err), func() error { return r.missing(id, b) })
+}
+
+// strangers are the neighbours of an id in its index that stand there for another
+// one: a search that misses its entry because a bit of that has turned ends beside it.
+const strangers = `SELECT e.n FROM (
+SELECT * FROM (SELECT n, id_bytes FROM job_bodies INDEXED BY jobs_id WHERE id_bytes >= ?1 ORDER BY id_bytes LIMIT 1)
+UNION ALL
+SELECT * FROM (SELECT n, id_bytes FROM job_bodies INDEXED BY jobs_id WHERE id_bytes < ?1 ORDER BY id_bytes DESC LIMIT 1)) AS e
+LEFT JOIN job_bodies AS b ON b.n = e.n
+WHERE b.id_bytes IS NOT e.id_bytes`
+
+// missing is the error for an id that was not found.
+func (r reader) missing(id job.ID, b [16]byte) error {
+	var rotten *badIndex
+	if err := r.each(strangers, func(v *row[any]) { rotten = rottenEntry(idIndex, v.int()) }, b[:]); err != nil {
+		return translate("read job", err)
+	}
+	if rotten != nil {
+		return job.Errorf(job.Unavailable, "look for job %s: %w", id, rotten)
+	}
+	return noJob(id)
+}
+
+// at reads the job whose rows have a number, its Job nil for none.
+func (r reader) at(n int64) (kept, error) {
+	found, _, err := r.some(1, nil, jobByNumber, n)
+	if err != nil || len(found) == 0 {
+		return kept{}, translate("read job", err)
+	}
+	return found[0], nil
 }
 
 // first is what was found by its key; none is the error where there is nothing.
@@ -59,13 +92,21 @@ func first[T any](found []T, err error, none func() error) (it T, _ error) {
 
 // jobs reads the jobs that a SELECT of jobColumns answers.
 func (r reader) jobs(query string, args ...any) ([]*job.Job, error) {
-	jobs, _, err := r.some(math.MaxInt, nil, query, args...)
-	return jobs, err
+	found, _, err := r.some(math.MaxInt, nil, query, args...)
+	return jobsIn(found), err
+}
+
+func jobsIn(ks []kept) []*job.Job {
+	var jobs []*job.Job
+	for _, k := range ks {
+		jobs = append(jobs, k.Job)
+	}
+	return jobs
 }
 
 // some reads jobs up to a limit, and as long as there is room; more reports that there
 // are others behind them.
-func (r reader) some(limit int, room job.Room, query string, args ...any) (jobs []*job.Job, more bool, err error) {
+func (r reader) some(limit int, room job.Room, query string, args ...any) (jobs []kept, more bool, err error) {
 	for values, err := range r.rows(query, args...) {
 		if err != nil {
 			return nil, false, err
@@ -73,14 +114,14 @@ func (r reader) some(limit int, room job.Room, query string, args ...any) (jobs 
 		if len(jobs) == limit {
 			return jobs, true, nil
 		}
-		j, err := jobFrom(values)
+		k, err := jobFrom(values)
 		if err != nil {
 			return nil, false, err
 		}
-		if full, err := full(room, j.Size(), len(jobs)); full {
+		if full, err := full(room, k.Size(), len(jobs)); full {
 			return jobs, true, err
 		}
-		jobs = append(jobs, j)
+		jobs = append(jobs, k)
 	}
 	return jobs, false, nil
 }
@@ -111,8 +152,8 @@ func (r reader) each(query string, fn func(*row[any]), args ...any) error {
 	return nil
 }
 
-var heldJobs = `SELECT ` + jobColumns + ` FROM jobs
-WHERE state = 'active' AND due_at IS NOT NULL AND lease_worker = ?`
+var heldJobs = `SELECT ` + jobColumns + byState + `
+WHERE state_code = 3 AND due_at IS NOT NULL AND lease_worker = ?`
 
 // Held reads the jobs that a worker is running.
 func (r reader) Held(worker string) ([]*job.Job, error) {
@@ -120,20 +161,23 @@ func (r reader) Held(worker string) ([]*job.Job, error) {
 	return jobs, translate("read the jobs of a worker", err)
 }
 
-const holders = `SELECT id, lease_worker FROM jobs
-WHERE state = 'active' AND due_at IS NOT NULL AND lease_worker IS NOT NULL AND (? = '' OR lease_worker = ?)
+const holders = `SELECT id_bytes, lease_worker` + byState + `
+WHERE state_code = 3 AND due_at IS NOT NULL AND lease_worker IS NOT NULL AND (? = '' OR lease_worker = ?)
 ORDER BY due_at, seq`
 
 // Holders reads which jobs which worker is running.
 func (r reader) Holders(worker string) (map[string][]job.ID, error) {
 	held := map[string][]job.ID{}
-	err := r.ask(holders, func(id, worker string) { held[worker] = append(held[worker], job.ID(id)) }, []driver.Value{worker, worker})
+	err := r.each(holders, func(v *row[any]) {
+		id, by := v.id(), v.str()
+		held[by] = append(held[by], id)
+	}, worker, worker)
 	return held, translate("read which jobs the workers run", err)
 }
 
 const deadStats = `SELECT queue, type, coalesce(iif(json_valid(error), json_extract(error, '$.type'), NULL), '') AS error_type,
   count(*) AS n, min(finished_at) AS oldest, max(finished_at) AS newest
-FROM jobs WHERE dead = 1
+FROM job_states JOIN job_bodies USING (n) WHERE dead = 1
 GROUP BY 1, 2, 3`
 
 // DeadStats counts the dead letters.

@@ -38,14 +38,15 @@ func (r *badIndex) Error() string {
 }
 
 // rottenEntry is the finding that an index names a job which it should not.
-func rottenEntry(index string, id job.ID) *badIndex {
-	return &badIndex{index, fmt.Sprintf("it names the job %q, which is not there or is another", id)}
+func rottenEntry(index string, n int64) *badIndex {
+	return &badIndex{index, fmt.Sprintf("it names the job number %d, which is not there or is another", n)}
 }
 
-// jobIndexes are the indexes of jobs, as schema.sql names them.
-var jobIndexes = []string{claimIndex, dueIndex, deadIndex, heldIndex, pastIndex, dedupIndex, customIndex, afterIndex}
+// jobIndexes are the indexes of the jobs, as schema.sql names them.
+var jobIndexes = []string{idIndex, claimIndex, dueIndex, deadIndex, heldIndex, pastIndex, dedupIndex, customIndex, afterIndex}
 
 const (
+	idIndex     = "jobs_id"
 	claimIndex  = "jobs_claim"
 	dueIndex    = "jobs_due"
 	deadIndex   = "jobs_dead"
@@ -215,7 +216,7 @@ func (w *writer) rebuild(found []*badIndex) error {
 	return nil
 }
 
-const countJobs = `SELECT queue, state, count(*), sum(dead = 1) FROM jobs NOT INDEXED GROUP BY 1, 2`
+const countJobs = `SELECT queue, state_code, count(*), sum(dead = 1) FROM job_states NOT INDEXED GROUP BY 1, 2`
 
 // recount computes the counters of the queues from the jobs: where an index and
 // a counter disagree, either may be wrong.
@@ -230,8 +231,8 @@ func (w *writer) recount() error {
 			return err
 		}
 		r := &row[any]{v: values}
-		queue, state, n, dead := r.str(), job.State(r.str()), r.int(), r.int()
-		if !slices.Contains(job.States, state) || queue == "" {
+		queue, state, n, dead := r.str(), r.int(), r.int(), r.int()
+		if state < 0 || state >= int64(len(job.States)) || queue == "" {
 			continue // a damaged row, which is reported when it is read
 		}
 		q := w.queues[queue]
@@ -239,7 +240,7 @@ func (w *writer) recount() error {
 			q = &queueRow{Name: queue, CreatedAt: time.Now().UnixMilli()}
 			w.queues[queue] = q
 		}
-		*q.counter(state) = n
+		*q.counter(job.States[state]) = n
 		q.Dead += dead
 	}
 	for _, q := range w.queues {

@@ -26,6 +26,7 @@ func rottingStore(t *testing.T) *rotting {
 	t.Helper()
 	r := &rotting{T: t, file: filepath.Join(t.TempDir(), "o.db"), log: &lines{}}
 	r.open()
+	r.w.seq = 1000 // so that numbers of jobs are two bytes each
 	t.Cleanup(func() { _ = r.Store.Close() })
 	return r
 }
@@ -101,10 +102,16 @@ func rootPage(t *testing.T, path, name string) int64 {
 	return (n - 1) * 4096
 }
 
-// other is an id, or a text, with one bit of its last byte turned.
-func other[S ~string](s S) string {
+// numbered is the end of an entry of a new job in an index whose last columns are its
+// seq, which is its number, too, as often as given.
+func numbered(j *job.Job, times int) string {
+	return strings.Repeat(string([]byte{byte(j.Seq >> 8), byte(j.Seq)}), times)
+}
+
+// other is a text with one bit of its last byte but one turned.
+func other(s string) string {
 	b := []byte(s)
-	b[len(b)-1] ^= 1
+	b[len(b)-2] ^= 8
 	return string(b)
 }
 
@@ -145,8 +152,8 @@ func TestClaimPassesOverARottenEntry(t *testing.T) {
 		name string
 		old  func(j *job.Job) (old, new string)
 	}{
-		{"the row is not there", func(j *job.Job) (string, string) { return string(j.ID), other(j.ID) }},
-		{"the queue is another", func(j *job.Job) (string, string) { return "q\x04" + string(j.ID), "p\x04" + string(j.ID) }},
+		{"the row is not there", func(j *job.Job) (string, string) { return numbered(j, 2), other(numbered(j, 2)) }},
+		{"the queue is another", func(j *job.Job) (string, string) { return "q\x04" + numbered(j, 2), "p\x04" + numbered(j, 2) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := rottingStore(t)
@@ -171,7 +178,7 @@ func TestClaimOfOnePassesOverARottenEntry(t *testing.T) {
 	r := rottingStore(t)
 	a, b := storetest.New(t, "q", nil), storetest.New(t, "q", nil)
 	r.insert(a, b)
-	r.rot("jobs_claim", string(a.ID), other(a.ID))
+	r.rot("jobs_claim", numbered(a, 2), other(numbered(a, 2)))
 	if got := r.heads(1); len(got) != 1 || got[0] != b.ID {
 		t.Errorf("claimed %v, want %v", got, b.ID)
 	}
@@ -180,10 +187,10 @@ func TestClaimOfOnePassesOverARottenEntry(t *testing.T) {
 
 // A damaged row costs nobody but itself: the claim goes on, and it is told.
 func TestClaimPassesOverADamagedRow(t *testing.T) {
-	for name, damage := range map[string]func(j *job.Job) (old, new string){
-		"the state is none":   func(*job.Job) (string, string) { return "available", "availabme" },
-		"the args no JSON":    func(*job.Job) (string, string) { return `["first"]`, `["first"}` },
-		"the type is no text": func(*job.Job) (string, string) { return "email.first", "email.\xe6irst" },
+	for name, damage := range map[string]struct{ table, old, new string }{
+		"the state is none":   {"job_states", "\x00\x09\x0f", "\x00\x0b\x0f"}, // the kinds of n, state_code and queue
+		"the args no JSON":    {"job_bodies", `["first"]`, `["first"}`},
+		"the type is no text": {"job_bodies", "email.first", "email.\xe6irst"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := rottingStore(t)
@@ -191,8 +198,7 @@ func TestClaimPassesOverADamagedRow(t *testing.T) {
 			b := storetest.New(t, "q", nil)
 			a.Priority = 1
 			r.insert(a, b)
-			old, new := damage(a)
-			r.rot("jobs", old, new)
+			r.rot(damage.table, damage.old, damage.new)
 			for range 2 {
 				if got := r.heads(1); len(got) != 1 || got[0] != b.ID {
 					t.Errorf("claimed %v, want %v", got, b.ID)
@@ -253,7 +259,7 @@ func TestReaderHasARottenIndexBuiltAnew(t *testing.T) {
 	r := rottingStore(t)
 	j := storetest.New(t, "q", func(j *job.Job) { j.CustomID = "mine" })
 	r.insert(j)
-	r.rot(customIndex, string(j.ID), other(j.ID))
+	r.rot(customIndex, "mine"+numbered(j, 1), other("mine"+numbered(j, 1)))
 	find := func() (found *job.Job, err error) {
 		return found, r.View(t.Context(), func(tx job.ReadTx) error { found, err = tx.Custom("q", "mine"); return err })
 	}
@@ -272,7 +278,7 @@ func TestChangeBuildsARottenIndexAnew(t *testing.T) {
 	r := rottingStore(t)
 	j := storetest.New(t, "q", nil)
 	r.insert(j)
-	r.rot(claimIndex, string(j.ID), other(j.ID))
+	r.rot(claimIndex, numbered(j, 2), other(numbered(j, 2)))
 	r.update(func(tx job.Tx) error {
 		got, err := tx.Job(j.ID)
 		if err != nil {
@@ -291,10 +297,10 @@ func TestIndexThatRotsAgainIsRefused(t *testing.T) {
 	r := rottingStore(t)
 	a, b := storetest.New(t, "q", nil), storetest.New(t, "q", nil)
 	r.insert(a, b)
-	r.rot(claimIndex, string(a.ID), other(a.ID))
+	r.rot(claimIndex, numbered(a, 2), other(numbered(a, 2)))
 	r.heads(1)
 	r.mended()
-	r.w.suspect(rottenEntry(claimIndex, a.ID))
+	r.w.suspect(rottenEntry(claimIndex, a.Seq))
 	_ = r.Update(t.Context(), func(job.Tx) error { return nil })
 	select {
 	case <-r.Failed():

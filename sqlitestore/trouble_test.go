@@ -121,7 +121,7 @@ func TestFullInTheMiddleOfALargeCall(t *testing.T) {
 			}
 			const kept = `SELECT (SELECT count(*) FROM jobs WHERE state = 'available') * 1000000 + (SELECT count(*) FROM jobs) * 1000 + (SELECT count(*) FROM events) + (SELECT count(*) FROM workers)`
 			before, failed := number(kept), 0
-			for room := int64(1); ; room += 9 {
+			for room := int64(1); ; room += 3 {
 				number(fmt.Sprintf("PRAGMA max_page_count = %d", number("PRAGMA page_count")-number("PRAGMA freelist_count")+room))
 				err := s.Update(t.Context(), func(tx job.Tx) error { return call(tx, stored) })
 				if number("PRAGMA max_page_count = 1000000"); err == nil {

@@ -1,12 +1,10 @@
 package sqlitestore
 
 import (
-	"bytes"
 	"database/sql/driver"
-	"encoding/json"
-	"time"
 
-	"github.com/outrider-jobs/outrider/internal/rawjson"
+	"github.com/jmoiron/sqlx"
+
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -22,17 +20,22 @@ type tx struct {
 	failed error   // of the call that is running: a statement failed, whatever fn says
 	wrote  bool    // the call that is running has changed rows
 
-	args  []driver.Value // of the statement that is running
-	lines bytes.Buffer   // of one row of events
-	gone  int            // jobs that the group has deleted
+	args   []driver.Value // of the statement that is running
+	body   []driver.Value // all columns of the job that is being stored
+	state  []driver.Value
+	packer packer // of rows of events
+	gone   int    // jobs that the group has deleted
+
+	careful bool // the pass that is running stores each job when it is told to
+	waits   waits
 }
 
 type changes struct {
 	counts  []count
 	events  []note
-	waiting int64               // jobs with an After, more than before
-	stored  int                 // events that are written already; those in events come behind them
-	jobs    map[job.ID]*job.Job // read or written by the call, as they are now; nil is deleted
+	waiting int64 // jobs with an After, more than before
+	stored  int   // events that are written already; those in events come behind them
+	jobs    known // read or written by the call, as they are now; without a Job: deleted
 }
 
 // note is an event that is not written yet. Its Seq is known already: the events
@@ -105,6 +108,17 @@ func (t *tx) AddEvent(e job.Event) error {
 	return t.addNote(note{Event: e})
 }
 
+// settled is the connection of the writer for statements that are not prepared: each
+// sees what waits to be stored.
+type settled struct{ t *tx }
+
+func (s settled) Queryx(query string, args ...any) (*sqlx.Rows, error) {
+	if err := s.t.settle(); err != nil {
+		return nil, err
+	}
+	return s.t.w.unprepared.Queryx(query, args...)
+}
+
 // count is a change of one queue's counters.
 type count struct {
 	queue string
@@ -121,6 +135,8 @@ func (t *tx) reset() {
 	t.drop()
 	clear(t.group.events) // what they point to may go
 	t.group.counts, t.group.events, t.group.stored, t.group.waiting = t.group.counts[:0], t.group.events[:0], 0, 0
+	t.waits.reset()
+	t.waits.eager = max(0, t.waits.eager-1)
 	t.gone = 0
 }
 
@@ -130,14 +146,14 @@ func (t *tx) keep() {
 	t.group.events = append(t.group.events, t.call.events...)
 	t.group.stored += t.call.stored
 	t.group.waiting += t.call.waiting
-	for id, j := range t.call.jobs {
-		if j == nil {
+	for id, k := range t.call.jobs.byID {
+		if k.Job == nil {
 			t.gone++
 		}
-		if j == nil || j.State.Terminal() {
+		if k.Job == nil || k.State.Terminal() {
 			t.w.cache.drop(id)
-		} else if j != t.w.cache.get(id) {
-			t.w.cache.put(j)
+		} else if old, _ := t.w.cache.get(id); k != old {
+			t.w.cache.put(k)
 		}
 	}
 	t.drop()
@@ -146,17 +162,9 @@ func (t *tx) keep() {
 // drop forgets what the call has changed.
 func (t *tx) drop() {
 	t.call.counts, t.call.events, t.call.stored, t.call.waiting = t.call.counts[:0], t.call.events[:0], 0, 0
-	if len(t.call.jobs) > fewJobs {
-		t.call.jobs = map[job.ID]*job.Job{}
-	} else {
-		clear(t.call.jobs)
-	}
+	t.call.jobs.clear()
 	t.failed = nil
 }
-
-// fewJobs is of how many a call's map is used again: a map stays as large as it once
-// was, and to range over it or clear it takes as long.
-const fewJobs = 8
 
 // fail notes that a statement failed: the call cannot succeed any more.
 func (t *tx) fail(doing string, err error) error {
@@ -192,7 +200,7 @@ func (t *tx) doCold(query string, args ...any) (int64, error) {
 
 var putMark = upsert("marks", "name, value")
 
-const putEvents = `INSERT INTO events (first, at, lines) VALUES (?, ?, ?)`
+const putEvents = `INSERT INTO events (first, at, packed) VALUES (?, ?, ?)`
 
 // flush writes the counters and the events of the group.
 func (t *tx) flush() error {
@@ -249,50 +257,12 @@ func (t *tx) putRows(events []note) error {
 
 // putEvents writes one row of events.
 func (t *tx) putEvents(events []note) error {
-	t.lines.Reset()
 	latest := int64(0) // calls of one group may have looked at the clock in another order
 	for i := range events {
-		appendEvent(&t.lines, &events[i])
 		latest = max(latest, events[i].Time.UnixMilli())
 	}
-	_, err := t.do(t.w.st.putEvents, events[0].Seq, latest, t.lines.String())
+	_, err := t.do(t.w.st.putEvents, events[0].Seq, latest, t.packer.pack(events))
 	return err
-}
-
-// eventLine is how an event is stored; names are short because there are many.
-type eventLine struct {
-	Seq     int64           `json:"s"`
-	Prev    int64           `json:"p,omitempty"`
-	Type    string          `json:"t"`
-	At      int64           `json:"at"`
-	JobID   job.ID          `json:"j,omitempty"`
-	JobType string          `json:"jt,omitempty"`
-	Queue   string          `json:"q,omitempty"`
-	Data    json.RawMessage `json:"d,omitempty"`
-}
-
-// appendEvent writes one line by hand: events are as hot as jobs.
-func appendEvent(b *bytes.Buffer, e *note) {
-	w := rawjson.Object(b.AvailableBuffer())
-	w.Int("s", e.Seq)
-	if e.prev != 0 {
-		w.Int("p", e.prev)
-	}
-	w.Str("t", e.Type).Int("at", e.Time.UnixMilli())
-	w.Optional("j", string(e.JobID)).Optional("jt", e.JobType).Optional("q", e.Queue)
-	at := len(w)
-	w.Raw("d", e.Data)
-	for i := at; i < len(w); i++ {
-		if w[i] == '\n' { // white space between tokens: a string holds none
-			w[i] = ' '
-		}
-	}
-	b.Write(append(w.Close(), '\n'))
-}
-
-func (l eventLine) event() job.Event {
-	return job.Event{Seq: l.Seq, Type: l.Type, Time: time.UnixMilli(l.At).UTC(), JobID: l.JobID,
-		JobType: l.JobType, Queue: l.Queue, Data: l.Data}
 }
 
 // saveQueue writes a queue's row.

@@ -4,6 +4,7 @@ import (
 	"database/sql/driver"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 
 	"github.com/outrider-jobs/outrider/job"
 )
@@ -64,15 +65,19 @@ PRAGMA user_version = 3;
 
 // upgrade brings a file from an older schema to this one in one transaction:
 // whatever happens, the file has the one or the other.
-func upgrade(conn driver.Conn, path string, from int64) error {
-	if err := within(conn, func() error { return steps(conn, from) }); err != nil {
+func upgrade(conn driver.Conn, path string, from int64, log *slog.Logger) error {
+	if err := roomFor(conn, path); err != nil {
+		return err
+	}
+	log.Info("the database is brought to this version's schema; until that is done nobody is answered", "path", path, "from", from, "to", version)
+	if err := within(conn, func() error { return steps(conn, from, log) }); err != nil {
 		return job.Errorf(job.Unavailable, "%s has schema %d and could not be brought to schema %d, so it was left as it was; free space on its disk if that is full, else keep a copy and use the outrider that wrote it: %w", path, from, version, err)
 	}
 	return script(conn, "PRAGMA wal_checkpoint(TRUNCATE)") // as build does
 }
 
 // steps are the statements of an upgrade, inside its transaction.
-func steps(conn driver.Conn, from int64) error {
+func steps(conn driver.Conn, from int64, log *slog.Logger) error {
 	if from < 2 {
 		if err := script(conn, toSchema2); err != nil {
 			return err
@@ -81,10 +86,15 @@ func steps(conn driver.Conn, from int64) error {
 			return err
 		}
 	}
-	if err := script(conn, toSchema3); err != nil {
-		return err
+	if from < 3 {
+		if err := script(conn, toSchema3); err != nil {
+			return err
+		}
+		if err := lineUp(conn); err != nil {
+			return err
+		}
 	}
-	return lineUp(conn)
+	return split(conn, log)
 }
 
 // notKeyed reads jobs with a unique policy, the newest id first.

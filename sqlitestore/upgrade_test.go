@@ -73,11 +73,48 @@ func ofAge(t *testing.T, from *Store, schema string, version int, tables ...stri
 	run(t, conn, fmt.Sprintf("BEGIN; %s; PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT", schema, applicationID, version))
 	run(t, conn, "ATTACH '"+from.path+"' AS new")
 	for _, table := range tables {
+		if table == "events" {
+			eventsOfOld(t, from, conn)
+			continue
+		}
 		columns := strings.Join(strings1(t, conn, "SELECT name FROM pragma_table_info('"+table+"', 'main')"), ", ")
 		run(t, conn, "INSERT INTO main."+table+" ("+columns+") SELECT "+columns+" FROM new."+table)
 	}
 	run(t, conn, "DELETE FROM marks WHERE name = 'identity'; DETACH new; PRAGMA wal_checkpoint(TRUNCATE)")
 	return path
+}
+
+// eventsOfOld writes the event log as the schemas before 4 had it: lines of JSON.
+func eventsOfOld(t *testing.T, from *Store, to driver.Conn) {
+	t.Helper()
+	put, err := prepare(to, "INSERT INTO main.events (first, at, lines) VALUES (?, ?, ?)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer put.s.Close()
+	rows, err := from.readers.Queryx("SELECT first, at, packed FROM events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var first, at int64
+		var packed any
+		if err := rows.Scan(&first, &at, &packed); err != nil {
+			t.Fatal(err)
+		}
+		var lines bytes.Buffer
+		if err := eachEvent(first, packed, func(n note) bool {
+			line, err := json.Marshal(eventLine{n.Seq, n.prev, n.Type, n.Time.UnixMilli(), n.JobID, n.JobType, n.Queue, n.Data})
+			lines.Write(append(line, '\n'))
+			return err == nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := put.exec(first, at, lines.String()); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // lives are what becomes of jobs, by the state in which they end.
@@ -175,7 +212,7 @@ func TestUpgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer old.Close()
-	if got := told.String(); strings.Count(got, "the database was migrated to this version") != 1 || !strings.Contains(got, "from=1 to=3") {
+	if got := told.String(); strings.Count(got, "the database was migrated to this version") != 1 || !strings.Contains(got, "from=1 to=4") {
 		t.Errorf("told %q", got)
 	}
 	if got, want := shape(t, old.w.conn), shape(t, s.w.conn); !slices.Equal(got, want) || len(want) < 80 {
@@ -241,7 +278,7 @@ func TestUpgradeIsCutShort(t *testing.T) {
 	conn := connected(t, path)
 	defer conn.Close()
 	run(t, conn, "PRAGMA cache_size = 1; BEGIN IMMEDIATE") // what does not fit goes to the log early
-	if err := steps(conn, 1); err != nil {
+	if err := steps(conn, 1, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	cut := filepath.Join(t.TempDir(), "cut.db")
@@ -282,7 +319,7 @@ func TestUpgradeFails(t *testing.T) {
 	before := shape(t, conn)
 	_ = conn.Close()
 	_, err := Open(t.Context(), path, Options{})
-	if job.KindOf(err) != job.Unavailable || !strings.Contains(err.Error(), "has schema 1 and could not be brought to schema 3, so it was left as it was; free space") {
+	if job.KindOf(err) != job.Unavailable || !strings.Contains(err.Error(), "has schema 1 and could not be brought to schema 4, so it was left as it was; free space") {
 		t.Errorf("got %v", err)
 	}
 	conn = connected(t, path)

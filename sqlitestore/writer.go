@@ -1,12 +1,14 @@
 package sqlitestore
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -42,6 +44,7 @@ type writer struct {
 	conn       driver.Conn
 	unprepared *sqlx.DB // the same connection, for statements that are not worth preparing
 	st         statements
+	updates    map[uint64]*stmt // by the columns that they write
 	log        *slog.Logger
 
 	queues   map[string]*queueRow // as committed, plus the group that is running
@@ -139,6 +142,7 @@ func (w *writer) pass(calls []*call, careful bool) (n int, err error) {
 	w.wrote = false
 	tx := w.tx
 	tx.reset()
+	tx.careful = careful
 	start := time.Now()
 	for _, c := range calls {
 		if n > 0 && time.Since(start) > maxTurn {
@@ -148,6 +152,19 @@ func (w *writer) pass(calls []*call, careful bool) (n int, err error) {
 		c.err = w.try(tx, c, careful)
 		if w.fault() != nil || w.undone != nil || w.mustRedo || w.torn {
 			break
+		}
+	}
+	if !w.mustRedo && !w.torn && w.undone == nil && w.fault() == nil {
+		if serr := tx.settle(); serr != nil {
+			tx.drop()
+			switch {
+			case w.showsBadIndex(serr):
+				w.torn = true
+			case fatal(serr), rolledBack(serr), careful:
+				w.undone = serr
+			default:
+				w.mustRedo = true
+			}
 		}
 	}
 	if err = w.before(); errors.Is(err, errShrunk) && !careful && w.undone == nil {
@@ -311,14 +328,15 @@ func protect(tx *tx, fn func(job.Tx) error) (err error) {
 
 // statements are prepared once, on the writer's connection.
 type statements struct {
-	begin, commit, rollback, savepoint, release, rollbackTo       *stmt
-	insert, insertPlain, insertFirst, insertFirstPlain            *stmt
-	insertTogether, removeSeq                                     *stmt
-	update, updateClaim, updateKeyed, rewrite, updateRare, remove *stmt
-	byID, available, due, nextDue, waiting                        *stmt
-	heldKey, pastKey, dedupKey, customID                          *stmt
-	putQueue, putMark, putEvents                                  *stmt
-	cronByName, stepCron                                          *stmt
+	begin, commit, rollback, savepoint, release, rollbackTo *stmt
+	insertBody, insertState, insertFirst, insertFirstPlain  *stmt
+	rewrite, removeBody, removeState                        *stmt
+	byID, byNumber, available, due, nextDue, waiting        *stmt
+	heldKey, pastKey, dedupKey, customID                    *stmt
+	putQueue, putMark, putEvents                            *stmt
+	cronByName, stepCron                                    *stmt
+
+	plainBody, plainState sized
 }
 
 func (w *writer) prepare() error {
@@ -328,12 +346,11 @@ func (w *writer) prepare() error {
 	}{
 		{&w.st.begin, "BEGIN IMMEDIATE"}, {&w.st.commit, "COMMIT"}, {&w.st.rollback, "ROLLBACK"},
 		{&w.st.savepoint, "SAVEPOINT one"}, {&w.st.release, "RELEASE one"}, {&w.st.rollbackTo, "ROLLBACK TO one"},
-		{&w.st.insert, insertJob}, {&w.st.insertPlain, insertPlain}, {&w.st.insertFirst, insertFirst}, {&w.st.insertFirstPlain, insertFirstPlain},
-		{&w.st.insertTogether, insertTogether}, {&w.st.removeSeq, deleteSeq},
-		{&w.st.update, updateJob}, {&w.st.updateClaim, updateClaim}, {&w.st.updateKeyed, updateKeyed}, {&w.st.rewrite, rewriteJob}, {&w.st.updateRare, updateRare},
-		{&w.st.remove, deleteJob}, {&w.st.byID, readJob},
+		{&w.st.insertBody, insertBody}, {&w.st.insertState, insertState}, {&w.st.insertFirst, insertFirst}, {&w.st.insertFirstPlain, insertFirstPlain},
+		{&w.st.rewrite, rewriteBody}, {&w.st.removeBody, deleteBody}, {&w.st.removeState, deleteState},
+		{&w.st.byID, readJob}, {&w.st.byNumber, readJobNumber},
 		{&w.st.heldKey, heldKey}, {&w.st.pastKey, pastKey}, {&w.st.dedupKey, dedupKey}, {&w.st.customID, customID},
-		{&w.st.available, availableIDs}, {&w.st.due, dueIDs}, {&w.st.nextDue, nextDue}, {&w.st.waiting, waitingIDs},
+		{&w.st.available, nextAvailable}, {&w.st.due, allDue}, {&w.st.nextDue, nextDue}, {&w.st.waiting, allWaiting},
 		{&w.st.putQueue, putQueue}, {&w.st.putMark, putMark}, {&w.st.putEvents, putEvents},
 		{&w.st.cronByName, cronByName}, {&w.st.stepCron, stepCron},
 	} {
@@ -343,10 +360,11 @@ func (w *writer) prepare() error {
 		}
 		*p.into = s
 	}
-	return nil
+	w.st.plainBody.narrow, w.st.plainState.narrow = &plainBody, &plainState
+	return cmp.Or(w.st.plainBody.prepare(w.conn), w.st.plainState.prepare(w.conn))
 }
 
-const countWaiting = `SELECT count(*) FROM jobs WHERE after_id IS NOT NULL`
+const countWaiting = `SELECT count(*) FROM job_states WHERE after_id IS NOT NULL`
 
 // load reads what the writer keeps in memory.
 func (w *writer) load() error {
@@ -383,10 +401,12 @@ func (w *writer) load() error {
 
 // closeStatements gives the statements back before their connection closes.
 func (w *writer) closeStatements() {
+	w.closeUpdates()
 	st := w.st
-	for _, s := range []*stmt{st.begin, st.commit, st.rollback, st.savepoint, st.release, st.rollbackTo, st.insert, st.insertPlain, st.insertFirst, st.insertFirstPlain,
-		st.insertTogether, st.removeSeq, st.update, st.updateClaim, st.updateKeyed, st.rewrite, st.updateRare, st.remove, st.heldKey, st.pastKey, st.dedupKey, st.customID, st.byID, st.available, st.due, st.nextDue, st.waiting, st.putQueue, st.putMark, st.putEvents,
-		st.cronByName, st.stepCron} {
+	all := []*stmt{st.begin, st.commit, st.rollback, st.savepoint, st.release, st.rollbackTo, st.insertBody, st.insertState, st.insertFirst, st.insertFirstPlain,
+		st.rewrite, st.removeBody, st.removeState, st.byID, st.byNumber, st.available, st.due, st.nextDue, st.waiting, st.heldKey, st.pastKey, st.dedupKey, st.customID,
+		st.putQueue, st.putMark, st.putEvents, st.cronByName, st.stepCron}
+	for _, s := range slices.Concat(all, st.plainBody.of[:], st.plainState.of[:]) {
 		if s != nil {
 			_ = s.s.Close() // the connection closes next
 		}

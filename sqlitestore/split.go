@@ -1,0 +1,150 @@
+package sqlitestore
+
+import (
+	"database/sql/driver"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"time"
+
+	outrider "github.com/outrider-jobs/outrider"
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// Schema 4 keeps what a job is apart from what becomes of it, ids as bytes, states as
+// numbers, and events packed. What follows takes the jobs of schema 3 over. They keep
+// their order: the number of a job is its place in its queue. The event log is copied
+// as it is; its rows are told apart by their type.
+
+// aside makes room for the tables and indexes of schema 4.
+const aside = `
+DROP INDEX jobs_claim; DROP INDEX jobs_due; DROP INDEX jobs_dead; DROP INDEX jobs_held;
+DROP INDEX jobs_past; DROP INDEX jobs_dedup; DROP INDEX jobs_custom; DROP INDEX jobs_after;
+ALTER TABLE jobs RENAME TO old_jobs;
+ALTER TABLE events RENAME TO old_events;
+`
+
+const without = `
+DROP TABLE old_jobs;
+DROP TABLE old_events;
+PRAGMA user_version = 4;
+`
+
+// The columns of schema 3 that schema 4 keeps in another way.
+var oldForms = map[string]string{
+	"id_bytes":    "unhex(replace(id, '-', ''))",
+	"state_code":  "CASE state WHEN 'scheduled' THEN 0 WHEN 'available' THEN 1 WHEN 'pending' THEN 2 WHEN 'active' THEN 3 WHEN 'retryable' THEN 4 WHEN 'completed' THEN 5 WHEN 'cancelled' THEN 6 WHEN 'discarded' THEN 7 END",
+	"lease_token": "iif(length(lease_token) % 2 = 0 AND lease_token NOT GLOB '*[^0-9a-f]*', unhex(lease_token), lease_token)",
+}
+
+// slice3 is how many jobs are taken over between two looks at the clock.
+const slice3 = 20_000
+
+// split is the step from schema 3 to schema 4, inside its transaction.
+func split(conn driver.Conn, log *slog.Logger) error {
+	jobs, err := number(conn, "SELECT count(*) FROM jobs")
+	if err != nil {
+		return err
+	}
+	if err := script(conn, aside+createdIn4()); err != nil {
+		return err
+	}
+	bodies, err := takeOver(conn, "job_bodies")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = bodies.s.Close() }() // each of its runs has been judged
+	states, err := takeOver(conn, "job_states")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = states.s.Close() }()
+	told, done, last := time.Now(), int64(0), ""
+	for done < jobs {
+		end, err := endOf(conn, last)
+		if err != nil {
+			return err
+		}
+		n, err := bodies.exec(last, end)
+		if err == nil {
+			_, err = states.exec(last, end)
+		}
+		if err != nil {
+			return fmt.Errorf("take over the jobs behind %q: %w", last, err)
+		}
+		done, last = done+n, end
+		if n == 0 {
+			return fmt.Errorf("only %d of %d jobs can be read", done, jobs)
+		}
+		if now := time.Now(); now.Sub(told) > 2*time.Second {
+			told = now
+			log.Info("the database is brought to this version's schema; nothing is changed if this is stopped", "jobs", done, "of", jobs)
+		}
+	}
+	return script(conn, "INSERT INTO events (first, at, packed) SELECT first, at, lines FROM old_events;"+without)
+}
+
+// endOf is the last id of the slice behind an id.
+func endOf(conn driver.Conn, last string) (end string, err error) {
+	err = once(conn, fmt.Sprintf("SELECT max(id) FROM (SELECT id FROM old_jobs WHERE id > ? ORDER BY id LIMIT %d)", slice3),
+		func(r *row[driver.Value]) { end = r.str() }, last)
+	return end, err
+}
+
+// takeOver copies the jobs between two ids into a table of schema 4.
+func takeOver(conn driver.Conn, table string) (*stmt, error) {
+	var names, values []string
+	if err := once(conn, "SELECT name FROM pragma_table_info(?)", func(r *row[driver.Value]) {
+		name := r.str()
+		names = append(names, name)
+		switch {
+		case name == "n":
+			values = append(values, "seq")
+		case oldForms[name] != "":
+			values = append(values, oldForms[name])
+		default:
+			values = append(values, name)
+		}
+	}, table); err != nil {
+		return nil, err
+	}
+	return prepare(conn, fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM old_jobs WHERE id > ? AND id <= ? ORDER BY id",
+		table, strings.Join(names, ", "), strings.Join(values, ", ")))
+}
+
+// createdIn4 is what of schema.sql is new in schema 4. Once there is a schema 5, this
+// is a text of its own.
+func createdIn4() string {
+	var b strings.Builder
+	for _, s := range strings.SplitAfter(outrider.Schema, ";\n") {
+		for _, name := range []string{"TABLE job_bodies", "TABLE job_states", "VIEW jobs", "TABLE events", "ON job_bodies", "ON job_states"} {
+			if strings.Contains(s, "CREATE "+name+" ") || strings.Contains(s, " "+name+" (") && strings.Contains(s, "INDEX") {
+				b.WriteString(s)
+				break
+			}
+		}
+	}
+	return b.String()
+}
+
+// roomFor refuses an upgrade for which the disk has no room: the new rows go into the
+// log first, and then into the file.
+func roomFor(conn driver.Conn, path string) error {
+	pages, err := number(conn, "PRAGMA page_count")
+	if err != nil {
+		return err
+	}
+	size, err := number(conn, "PRAGMA page_size")
+	if err != nil {
+		return err
+	}
+	free, _, err := space(filepath.Dir(path))
+	if err != nil {
+		return nil // it is not known; what does not fit undoes all
+	}
+	if need := 2 * pages * size; free < uint64(need) {
+		return job.Errorf(job.Unavailable, "to bring %s to schema %d takes %d MB on its disk for a while, and %d MB are free: free some and start again. Nothing was changed", path, version, need>>20+1, free>>20)
+	}
+	return nil
+}
