@@ -108,7 +108,7 @@ const readerRest = 15 * time.Second
 func (s *Store) Relax(ctx context.Context) error {
 	return s.Update(ctx, func(t job.Tx) error {
 		w := t.(*tx).w
-		w.cache.reset()
+		w.forget()
 		return script(w.conn, "PRAGMA shrink_memory")
 	})
 }

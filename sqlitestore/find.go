@@ -13,12 +13,6 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// nextAvailable reads the index jobs_claim alone: the table is not touched.
-const nextAvailable = `SELECT n, priority, seq FROM job_states
-WHERE queue = ? AND state_code = 1
-ORDER BY priority DESC, seq
-LIMIT ?`
-
 // Available reads the head of the queues, in claim order. Damaged jobs are
 // skipped and reported.
 func (t *tx) Available(queues []string, n int) ([]*job.Job, error) {
@@ -37,32 +31,6 @@ func (t *tx) Available(queues []string, n int) ([]*job.Job, error) {
 		}
 	}
 	return jobs, nil
-}
-
-// head reads the first jobs of one queue. A FETCH that reaches the end of the queue
-// compares how many entries there were with the counter: an entry that lost its place
-// in the index is never found otherwise. whole is false where there are more, too large
-// to be read at once.
-func (t *tx) head(queue string, n int) (jobs []*job.Job, whole bool, err error) {
-	fits := func(j *job.Job, e entry) bool {
-		return j.State == job.Available && j.Queue == queue && int64(j.Priority) == e.a && j.Seq == e.b
-	}
-	for ask := n; ; ask *= 4 {
-		jobs, answered, whole, err := t.read(claimIndex, t.w.st.available, n, fits, queue, int64(ask))
-		if err != nil {
-			return nil, false, err
-		}
-		if answered < ask {
-			if q := t.w.queues[queue]; q != nil && q.Available > int64(answered) {
-				if n := t.counted(queue, job.Available); n != int64(answered) {
-					t.w.suspect(&badIndex{claimIndex, fmt.Sprintf("it holds %d jobs of the queue %q, where %d wait", answered, queue, n)})
-				}
-			}
-		}
-		if len(jobs) >= n || answered < ask || !whole {
-			return jobs[:min(n, len(jobs))], whole, nil
-		}
-	}
 }
 
 const allDue = `SELECT n, due_at, seq FROM job_states

@@ -403,6 +403,7 @@ func (t *tx) inserted(j *job.Job, n int64) error {
 		return err
 	}
 	t.count(j, 1)
+	t.w.heads.moved(kept{}, kept{j, n})
 	if q := t.w.queues[j.Queue]; len(t.call.jobs.byID) < maxRemembered && (j.State != job.Available || q == nil || q.Available < maxRemembered) {
 		t.call.jobs.put(j.ID, kept{j.Clone(), n}) // it will be asked for soon
 	}

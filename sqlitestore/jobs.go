@@ -279,7 +279,9 @@ func (t *tx) UpdateJob(j *job.Job) error {
 	}
 	t.count(was.Job, -1)
 	t.count(j, 1)
-	t.call.jobs.put(j.ID, kept{j.Clone(), was.n})
+	now := kept{j.Clone(), was.n}
+	t.w.heads.moved(was, now)
+	t.call.jobs.put(j.ID, now)
 	return nil
 }
 
@@ -368,6 +370,7 @@ func (t *tx) DeleteJob(id job.ID) error {
 		}
 	}
 	t.count(k.Job, -1)
+	t.w.heads.moved(k, kept{})
 	t.call.jobs.put(id, kept{n: k.n})
 	return nil
 }

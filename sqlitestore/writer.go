@@ -52,6 +52,7 @@ type writer struct {
 	events   int64                // last Seq given to an event
 	waiting  int64                // jobs with an After, as committed
 	cache    cache
+	heads    heads
 	tx       *tx          // used again for every group
 	lock     *fileLock    // on the database
 	stood    time.Time    // when the claim was last looked at
@@ -171,7 +172,7 @@ func (w *writer) pass(calls []*call, careful bool) (n int, err error) {
 		w.mustRedo = true
 	}
 	if w.mustRedo || w.torn {
-		w.cache.reset() // it may hold what is undone now
+		w.forget() // what is undone now
 		if _, err := w.st.rollback.exec(); err != nil {
 			w.mustRedo, w.torn = false, false
 			return n, w.doubt(err)
@@ -289,6 +290,9 @@ func (w *writer) try(tx *tx, c *call, careful bool) error {
 		return nil
 	}
 	cause := tx.failed
+	if tx.wrote {
+		clear(w.heads) // what left them is back
+	}
 	tx.drop()
 	if w.torn = w.showsBadIndex(cause); w.torn {
 		return nil // it runs again
@@ -366,9 +370,15 @@ func (w *writer) prepare() error {
 
 const countWaiting = `SELECT count(*) FROM job_states WHERE after_id IS NOT NULL`
 
+// forget drops what is remembered of jobs.
+func (w *writer) forget() {
+	w.cache.reset()
+	clear(w.heads)
+}
+
 // load reads what the writer keeps in memory.
 func (w *writer) load() error {
-	w.cache.reset()
+	w.forget()
 	w.queues = map[string]*queueRow{}
 	rows, err := reader{q: w.unprepared}.queues(allQueues)
 	if err != nil {

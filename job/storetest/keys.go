@@ -147,7 +147,7 @@ func twins(t *testing.T, s job.Store) {
 		}
 		return nil
 	})
-	// Of those created at one instant the last id is the newest.
+	// Of those created at one instant the one that was stored last is the newest.
 	equal := unique(t, "a", 10, job.Scheduled, false)
 	insert(t, s, equal)
 	want[1] = equal
