@@ -25,7 +25,7 @@ var (
 
 	plainBody  = narrowTo("job_bodies", bodyColumns, "id_bytes", "type", "max_attempts", "uniq", "retry", "extra", "meta", "args")
 	plainState = narrowTo("job_states", stateColumns, "queue", "priority", "seq", "told", "created_at", "enqueued_at")
-	keyedState = narrowTo("job_states", stateColumns, "queue", "priority", "seq", "told", "created_at", "enqueued_at", "fingerprint", "holds")
+	keyedState = firstOf(narrowTo("job_states", stateColumns, "queue", "priority", "seq", "told", "created_at", "enqueued_at", "fingerprint", "holds"))
 )
 
 // narrow is an insert of rows that are as fresh but for some columns, which are bound
@@ -34,6 +34,7 @@ type narrow struct {
 	head  string         // of the statement, before the values
 	row   string         // the values of one
 	bound []int          // by their place among the columns of the table
+	width int            // how many values one row has
 	fresh []driver.Value // all columns of a fresh job; what is bound does not count
 	free  []bool         // which are bound
 }
@@ -54,6 +55,7 @@ func narrowTo(table string, cs []job.Column, bound ...string) (n narrow) {
 	}
 	n.head = "INSERT OR IGNORE INTO " + table + " (" + strings.Join(names, ", ") + ")\nVALUES "
 	n.row = "(" + strings.Join(values, ", ") + ")"
+	n.width = len(n.bound) + 1
 	return n
 }
 
@@ -96,59 +98,62 @@ func (s *sized) prepare(conn driver.Conn) (err error) {
 	return nil
 }
 
-// insertRows stores rows, as many in one statement as may be, and says how many went in.
-func (t *tx) insertRows(s *sized, args []driver.Value) (stored int64, err error) {
-	width := len(s.narrow.bound) + 1
+// insertRows stores rows, as many in one statement as may be, and says whether all went in.
+func (t *tx) insertRows(s *sized, args []driver.Value) (all bool, err error) {
+	width := s.narrow.width
 	for len(args) > 0 {
 		size := min(bits.Len(uint(len(args)/width))-1, len(s.of)-1)
 		n, err := t.do(s.of[size], args[:width<<size]...)
-		if stored += n; err != nil {
-			return stored, err
+		if err != nil || n < 1<<size {
+			return false, err
 		}
 		args = args[width<<size:]
 	}
-	return stored, nil
+	return true, nil
 }
 
 // waits are the rows of jobs that are stored as soon as something must be read. All of
-// their numbers are at least first. Where an ID turns out to be taken, nobody knows any
-// more whose it was: the pass is undone and made again with care, which does not wait.
+// their numbers are at least first. Where an ID or a key turns out to be taken, nobody
+// knows any more whose it was: the pass is undone and made again with care, which does
+// not wait. What was taken once will be again, so the next groups do not wait either.
 type waits struct {
-	bodies, states []driver.Value
-	first          int64
-	eager          int // so many groups do not wait: ids that are taken have come, and more will
+	bodies, states, keyed []driver.Value
+	first                 int64
+	eager, eagerKeys      int // how many groups do not wait with jobs, and with those that have a key
 }
 
 const eagerGroups = 100
 
-func (w *waits) reset() { w.bodies, w.states = w.bodies[:0], w.states[:0] }
+func (w *waits) reset() { w.bodies, w.states, w.keyed = w.bodies[:0], w.states[:0], w.keyed[:0] }
 
-// waiting reports whether rows are still to be stored.
-func (t *tx) waiting() bool { return len(t.waits.bodies) > 0 }
-
-// mayWait reports whether a row may be stored later.
-func (t *tx) mayWait() bool { return !t.careful && t.waits.eager == 0 }
+// next begins a group.
+func (w *waits) next() {
+	w.reset()
+	w.eager, w.eagerKeys = max(0, w.eager-1), max(0, w.eagerKeys-1)
+}
 
 // settle stores what waits: whoever reads jobs with SQL calls it before.
 func (t *tx) settle() error {
-	if !t.waiting() {
+	w := &t.waits
+	if len(w.bodies) == 0 {
 		return nil
 	}
-	w := &t.waits
-	want := int64(len(w.bodies)/(len(plainBody.bound)+1) + len(w.states)/(len(plainState.bound)+1))
-	n, err := t.insertRows(&t.w.st.plainBody, w.bodies)
+	whole, err := t.insertRows(&t.w.st.plainBody, w.bodies)
+	if err == nil && !whole {
+		w.eager, err = eagerGroups, errTaken
+	}
 	if err == nil {
-		var states int64
-		states, err = t.insertRows(&t.w.st.plainState, w.states)
-		n += states
+		if whole, err = t.insertRows(&t.w.st.plainState, w.states); err == nil && !whole {
+			w.eager, err = eagerGroups, errTaken
+		}
+	}
+	if err == nil {
+		if whole, err = t.insertRows(&t.w.st.keyedState, w.keyed); err == nil && !whole {
+			w.eagerKeys, err = eagerGroups, errTaken
+		}
 	}
 	clear(w.bodies) // what they point to may go
-	clear(w.states)
 	w.reset()
-	if err == nil && n != want {
-		w.eager = eagerGroups
-		err = errTaken
-	}
 	return t.fail("insert jobs", err)
 }
 
@@ -201,7 +206,7 @@ func (t *tx) InsertJob(j *job.Job) error {
 func (t *tx) insert(j *job.Job) (bool, error) {
 	seq, known := j.Seq, t.knows(j.ID)
 	r := t.rowOf(j)
-	if r.simple && !known && t.mayWait() {
+	if r.simple && !known && !t.careful && t.waits.eager == 0 {
 		t.waitBody(r)
 		t.waits.states = plainState.keep(append(t.waits.states, r.n), r.state)
 		t.wrote = true
@@ -233,7 +238,7 @@ func (t *tx) knows(id job.ID) bool {
 
 // waitBody keeps a plain body until settle.
 func (t *tx) waitBody(r newRow) {
-	if !t.waiting() {
+	if len(t.waits.bodies) == 0 {
 		t.waits.first = r.n
 	}
 	t.waits.bodies = plainBody.keep(append(t.waits.bodies, r.n), r.body)
@@ -312,17 +317,21 @@ func (t *tx) insertTogether(js []*job.Job) (bool, error) {
 		w.bodies = plainBody.keep(append(w.bodies, r.n), r.body)
 		w.states = plainState.keep(append(w.states, r.n), r.state)
 	}
-	n, err := int64(0), error(nil)
+	stored := false
 	if all {
 		t.wrote = true
-		if n, err = t.insertRows(&t.w.st.plainBody, w.bodies); err == nil && n == int64(len(js)) {
-			_, err = t.insertRows(&t.w.st.plainState, w.states)
+		var err error
+		if stored, err = t.insertRows(&t.w.st.plainBody, w.bodies); err == nil && stored {
+			var too bool
+			if too, err = t.insertRows(&t.w.st.plainState, w.states); err == nil && !too {
+				err = errTaken
+			}
 		}
 		if err != nil {
 			return false, t.fail("insert jobs", err)
 		}
 	}
-	if all && n == int64(len(js)) {
+	if stored {
 		for i, j := range js {
 			if err := t.inserted(j, first+int64(i)); err != nil {
 				return false, err
@@ -331,7 +340,7 @@ func (t *tx) insertTogether(js []*job.Job) (bool, error) {
 		return true, nil
 	}
 	for i, j := range js[:placed] { // those that went in must not stay: they come again, one by one
-		if n > 0 {
+		if all {
 			if _, err := t.do(t.w.st.removeBody, first+int64(i)); err != nil {
 				return false, t.fail("insert jobs", err)
 			}
@@ -352,11 +361,15 @@ var toldAt = slices.IndexFunc(stateColumns, func(c job.Column) bool { return c.N
 // SQLite keeps a journal of the statement.
 const freeKey = `iif(EXISTS (SELECT 1 FROM job_states WHERE fingerprint = ? AND holds = 0), NULL, ?)`
 
-// The queue comes second in both, behind the number.
-var (
-	insertFirst      = strings.Replace(strings.Replace(insertState, "INSERT", "INSERT OR IGNORE", 1), "(?, ?", "(?, "+freeKey, 1)
-	insertFirstPlain = strings.Replace(keyedState.sql(1), "(?, ?", "(?, "+freeKey, 1)
-)
+// insertFirst has the queue second, behind the number.
+var insertFirst = strings.Replace(strings.Replace(insertState, "INSERT", "INSERT OR IGNORE", 1), "(?, ?", "(?, "+freeKey, 1)
+
+// firstOf is a narrow insert that looks for the key, too. Its queue comes second.
+func firstOf(n narrow) narrow {
+	n.row = strings.Replace(n.row, "(?, ?", "(?, "+freeKey, 1)
+	n.width++
+	return n
+}
 
 // The service asks at run time: a method of another shape would cost it the one step,
 // and nothing would fail.
@@ -366,10 +379,17 @@ var _ job.FirstInserter = (*tx)(nil)
 func (t *tx) InsertFirst(j *job.Job) (bool, error) {
 	seq, known := j.Seq, t.knows(j.ID)
 	r := t.rowOf(j)
-	t.args = append(t.args[:0], r.n, job.KeyValue(j.Fingerprint)) // no other may have it
+	key := job.KeyValue(j.Fingerprint) // no other may have it
+	mayWait, simple := r.simpleBody && !known && !t.careful && t.waits.eager == 0, keyedState.holds(r.state)
+	if mayWait && simple && t.waits.eagerKeys == 0 {
+		t.waitBody(r)
+		t.waits.keyed = keyedState.keep(append(t.waits.keyed, r.n, key), r.state)
+		t.wrote = true
+		return true, t.inserted(j, r.n)
+	}
 	s := t.w.st.insertFirst
-	if keyedState.holds(r.state) {
-		s, t.args = t.w.st.insertFirstPlain, keyedState.keep(t.args, r.state)
+	if t.args = append(t.args[:0], r.n, key); simple {
+		s, t.args = t.w.st.keyedState.of[0], keyedState.keep(t.args, r.state)
 	} else {
 		t.args = append(t.args, r.state...)
 	}
@@ -380,7 +400,7 @@ func (t *tx) InsertFirst(j *job.Job) (bool, error) {
 	stored := n > 0
 	switch {
 	case !stored:
-	case r.simpleBody && !known && t.mayWait():
+	case mayWait:
 		t.waitBody(r)
 	default:
 		if stored, err = t.putBody(r); err == nil && !stored {

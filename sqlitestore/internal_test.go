@@ -37,7 +37,7 @@ func TestPlans(t *testing.T) {
 	counting := conditions(job.Filter{Holding: true})
 	for _, q := range []struct{ name, sql string }{
 		{"insertBody", insertBody}, {"insertState", insertState}, {"plainBody", plainBody.sql(2)}, {"plainState", plainState.sql(2)},
-		{"insertFirst", insertFirst}, {"insertFirstPlain", insertFirstPlain},
+		{"insertFirst", insertFirst}, {"keyedState", keyedState.sql(2)},
 		{"updateState", updateState(changing)}, {"rewriteBody", rewriteBody}, {"heldKey", heldKey}, {"pastKey", pastKey},
 		{"dedupKey", dedupKey}, {"customID", customID}, {"deleteBody", deleteBody}, {"deleteState", deleteState},
 		{"jobByID", jobByID}, {"readJob", readJob}, {"jobByNumber", jobByNumber}, {"strangers", strangers}, {"readJobNumber", readJobNumber},

@@ -135,8 +135,7 @@ func (t *tx) reset() {
 	t.drop()
 	clear(t.group.events) // what they point to may go
 	t.group.counts, t.group.events, t.group.stored, t.group.waiting = t.group.counts[:0], t.group.events[:0], 0, 0
-	t.waits.reset()
-	t.waits.eager = max(0, t.waits.eager-1)
+	t.waits.next()
 	t.gone = 0
 }
 

@@ -157,11 +157,12 @@ func (w *writer) pass(calls []*call, careful bool) (n int, err error) {
 	}
 	if !w.mustRedo && !w.torn && w.undone == nil && w.fault() == nil {
 		if serr := tx.settle(); serr != nil {
+			cause := tx.failed
 			tx.drop()
 			switch {
-			case w.showsBadIndex(serr):
+			case w.showsBadIndex(cause):
 				w.torn = true
-			case fatal(serr), rolledBack(serr), careful:
+			case fatal(cause), rolledBack(cause), careful:
 				w.undone = serr
 			default:
 				w.mustRedo = true
@@ -333,14 +334,14 @@ func protect(tx *tx, fn func(job.Tx) error) (err error) {
 // statements are prepared once, on the writer's connection.
 type statements struct {
 	begin, commit, rollback, savepoint, release, rollbackTo *stmt
-	insertBody, insertState, insertFirst, insertFirstPlain  *stmt
+	insertBody, insertState, insertFirst                    *stmt
 	rewrite, removeBody, removeState                        *stmt
 	byID, byNumber, available, due, nextDue, waiting        *stmt
 	heldKey, pastKey, dedupKey, customID                    *stmt
 	putQueue, putMark, putEvents                            *stmt
 	cronByName, stepCron                                    *stmt
 
-	plainBody, plainState sized
+	plainBody, plainState, keyedState sized
 }
 
 func (w *writer) prepare() error {
@@ -350,7 +351,7 @@ func (w *writer) prepare() error {
 	}{
 		{&w.st.begin, "BEGIN IMMEDIATE"}, {&w.st.commit, "COMMIT"}, {&w.st.rollback, "ROLLBACK"},
 		{&w.st.savepoint, "SAVEPOINT one"}, {&w.st.release, "RELEASE one"}, {&w.st.rollbackTo, "ROLLBACK TO one"},
-		{&w.st.insertBody, insertBody}, {&w.st.insertState, insertState}, {&w.st.insertFirst, insertFirst}, {&w.st.insertFirstPlain, insertFirstPlain},
+		{&w.st.insertBody, insertBody}, {&w.st.insertState, insertState}, {&w.st.insertFirst, insertFirst},
 		{&w.st.rewrite, rewriteBody}, {&w.st.removeBody, deleteBody}, {&w.st.removeState, deleteState},
 		{&w.st.byID, readJob}, {&w.st.byNumber, readJobNumber},
 		{&w.st.heldKey, heldKey}, {&w.st.pastKey, pastKey}, {&w.st.dedupKey, dedupKey}, {&w.st.customID, customID},
@@ -364,8 +365,8 @@ func (w *writer) prepare() error {
 		}
 		*p.into = s
 	}
-	w.st.plainBody.narrow, w.st.plainState.narrow = &plainBody, &plainState
-	return cmp.Or(w.st.plainBody.prepare(w.conn), w.st.plainState.prepare(w.conn))
+	w.st.plainBody.narrow, w.st.plainState.narrow, w.st.keyedState.narrow = &plainBody, &plainState, &keyedState
+	return cmp.Or(w.st.plainBody.prepare(w.conn), w.st.plainState.prepare(w.conn), w.st.keyedState.prepare(w.conn))
 }
 
 const countWaiting = `SELECT count(*) FROM job_states WHERE after_id IS NOT NULL`
@@ -413,10 +414,10 @@ func (w *writer) load() error {
 func (w *writer) closeStatements() {
 	w.closeUpdates()
 	st := w.st
-	all := []*stmt{st.begin, st.commit, st.rollback, st.savepoint, st.release, st.rollbackTo, st.insertBody, st.insertState, st.insertFirst, st.insertFirstPlain,
+	all := []*stmt{st.begin, st.commit, st.rollback, st.savepoint, st.release, st.rollbackTo, st.insertBody, st.insertState, st.insertFirst,
 		st.rewrite, st.removeBody, st.removeState, st.byID, st.byNumber, st.available, st.due, st.nextDue, st.waiting, st.heldKey, st.pastKey, st.dedupKey, st.customID,
 		st.putQueue, st.putMark, st.putEvents, st.cronByName, st.stepCron}
-	for _, s := range slices.Concat(all, st.plainBody.of[:], st.plainState.of[:]) {
+	for _, s := range slices.Concat(all, st.plainBody.of[:], st.plainState.of[:], st.keyedState.of[:]) {
 		if s != nil {
 			_ = s.s.Close() // the connection closes next
 		}

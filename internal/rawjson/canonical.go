@@ -33,6 +33,9 @@ func Canonical(raw []byte) ([]byte, error) {
 	if _, ok := Valid(raw); !ok || !utf8.Valid(raw) {
 		return nil, errors.New("the JSON is not valid")
 	}
+	if out, ok := simple(raw); ok {
+		return out, nil
+	}
 	t := tidier{raw: raw, out: make([]byte, 0, len(raw)+len(raw)/8)}
 	t.value(skipSpace(raw, 0))
 	out, err := jcs.Transform(t.rest())
