@@ -116,7 +116,7 @@ func Run(ctx context.Context, cfg Settings, begin func(workload string), stderr 
 func (b *bench) measure(ctx context.Context, rep *Report) error {
 	for p := range b.points() {
 		b.point = p
-		b.begin(p.String())
+		b.begin(b.label())
 		err := b.putBeside(ctx)
 		if err == nil && len(b.cfg.Compare) > 0 {
 			var m Match
@@ -131,7 +131,7 @@ func (b *bench) measure(ctx context.Context, rep *Report) error {
 			err = ctx.Err()
 		}
 		if err != nil {
-			return fmt.Errorf("workload %s: %w", p, err)
+			return fmt.Errorf("workload %s: %w", b.label(), err)
 		}
 	}
 	for _, r := range rep.Results {
@@ -145,6 +145,15 @@ func (b *bench) measure(ctx context.Context, rep *Report) error {
 		}
 	}
 	return nil
+}
+
+// label names the point that is measured, for a person: where the workload runs
+// once, that is enough.
+func (b *bench) label() string {
+	if max(len(b.cfg.Concurrency), len(b.cfg.Rate), len(b.cfg.Beside)) > 1 {
+		return b.point.String()
+	}
+	return b.point.work.Name
 }
 
 // one plays the workload of a point and says of each result what it was measured under.
@@ -238,7 +247,7 @@ func orZero[T any](list []T) []T {
 	return list
 }
 
-// String names the point, for a person and for a file.
+// String names the point among others.
 func (p point) String() string {
 	s := fmt.Sprintf("%s-%d", p.work.Name, p.concurrency)
 	if p.rate > 0 {

@@ -68,6 +68,7 @@ func TestAppendClaims(t *testing.T) {
 		{`{"jobs":[{"id":"a","lease_token":"1"},{"id":"b","worker_id":"w","lease_token":"2"}],"job":{"id":"a","lease_token":"1"}}`,
 			[]claim{{"z", "0"}, {"a", "1"}, {"b", "2"}}},
 		{`{"jobs": [{"type": "t", "id": "a"}, {"id" : "b"}]}`, []claim{{"z", "0"}, {"a", ""}, {"b", ""}}},
+		{`{"jobs":[{"id":"a"},{"id":"b","lease_token":"2"}]}`, []claim{{"z", "0"}, {"a", ""}, {"b", "2"}}},
 		{`{"jobs":[]}`, []claim{{"z", "0"}}},
 	} {
 		if got := appendClaims([]claim{{"z", "0"}}, []byte(tt.answer)); !slices.Equal(got, tt.want) {

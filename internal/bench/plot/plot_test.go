@@ -80,7 +80,7 @@ func TestScales(t *testing.T) {
 func TestNamesDoNotMeet(t *testing.T) {
 	t.Parallel()
 	var lines []series
-	for _, y := range []float64{1, 2, 1, 99, 50, 51} {
+	for _, y := range []float64{1, 2, 1, 99, 100, 100, 50, 51} {
 		lines = append(lines, series{points: []point{{1, y}}})
 	}
 	got := place(lines, newScale([]float64{0, 100}, below, top))
