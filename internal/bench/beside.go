@@ -23,7 +23,6 @@ func BesideStates() []string { return []string{"waiting", "scheduled", "complete
 
 const (
 	besideQueue = "bench-beside"
-	besideBatch = 500
 	besideFar   = 30 * 24 * time.Hour // when scheduled ones are due
 )
 
@@ -104,7 +103,7 @@ func (b *bench) fillBeside(ctx context.Context, svc job.Service, n int) error {
 		next = b.uniqueJobs(besideQueue)
 	}
 	for done := 0; done < n; {
-		batch := make([]job.Checked, min(besideBatch, n-done))
+		batch := make([]job.Checked, min(b.fillBatch(), n-done))
 		for i := range batch {
 			var err error
 			if batch[i], err = job.ParseEnvelope(next(nil)); err != nil {

@@ -139,11 +139,15 @@ func (b *bench) fill(ctx context.Context, queue string) error {
 		return err
 	}
 	defer hangUp()
-	for ; n > 0 && err == nil; n -= 500 {
-		_, err = cs[0].post(pathBatch, b.batchJSON(queue, min(n, 500)))
+	for size := b.fillBatch(); n > 0 && err == nil; n -= size {
+		_, err = cs[0].post(pathBatch, b.batchJSON(queue, min(n, size)))
 	}
 	return err
 }
+
+// fillBatch is how many jobs a request has that fills a store: 500, or as many as
+// keep it well below what a server takes.
+func (b *bench) fillBatch() int { return max(1, min(500, 16<<20/(b.cfg.Payload+100))) }
 
 // unmeasured prepares what is measured: as fast as it goes.
 func (b *bench) unmeasured() *bench {
