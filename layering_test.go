@@ -47,6 +47,7 @@ var mayImport = map[string][]string{
 	"internal/readfile":    {},
 	"internal/appdb":       {"internal/outboxsql", "job", "outbox", "adapters/sqlite", "adapters/postgres", "adapters/mysql", "sidecar/httpapi"},
 	"internal/bench":       {"job", "outbox", "adapters/postgres", "client", "sidecar", "sqlitestore", "internal/appdb", "internal/netguard", "internal/self"},
+	"internal/bench/plot":  {"internal/bench"},
 	"internal/demo":        {"job", "outbox", "adapters/sqlite", "client", "internal/self"},
 	"client":               {"job", "internal/wire"},
 	"once":                 {"job"},

@@ -5,11 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,31 +23,43 @@ type benchConfig struct{ bench.Settings }
 const (
 	maxConcurrency  = 1024
 	maxBenchPayload = 512 << 10
+	maxRate         = 1e6
+	maxBeside       = 10_000_000
 )
 
 func (a *app) benchCommand() *cobra.Command {
 	var cfg benchConfig
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure jobs a second, latencies and memory on this machine",
-		Long: "Measures a server that it starts for itself on an empty database, or with --url one that runs.\n" +
+		Short: "Measure jobs a second, latencies, processor time and memory on this machine",
+		Long: "Measures servers that it starts for itself, each on a database of its own, or with --url one that runs.\n" +
 			"Jobs sent to a server of yours stay in its queues named bench-…: do not use one that matters.\n\n" +
+			"Where --concurrency, --rate or --beside has several values, each workload runs for each of them.\n" +
+			"Processor time and memory of a server are shown on Linux.\n\n" +
 			"Workloads:\n" + workloadHelp(),
 		Args: noArgs,
 	}
 	f := cmd.Flags()
-	f.StringVar(&cfg.URL, "url", "", "server to measure; without it a private one is started")
-	f.IntVar(&cfg.Concurrency, "concurrency", 64, "connections, each with one request at a time")
+	f.StringVar(&cfg.URL, "url", "", "server to measure; without it private ones are started")
+	f.StringArrayVar(&cfg.Compare, "compare", nil, "URL of another OJS server, to be measured in turn with ours; may be repeated")
+	f.IntSliceVar(&cfg.Concurrency, "concurrency", []int{64}, "connections, each with one request at a time")
+	f.Float64SliceVar(&cfg.Rate, "rate", nil, "jobs a second that are sent, whatever becomes of them; latencies are then from when each was due")
+	f.IntSliceVar(&cfg.Beside, "beside", nil, "jobs that are put into the store first")
+	f.StringVar(&cfg.BesideState, "beside-state", "waiting", "what they are: "+strings.Join(bench.BesideStates(), ", ")+" (waiting with a unique key)")
 	f.DurationVar(&cfg.Duration, "duration", 3*time.Second, "how long each workload runs")
 	f.IntVarP(&cfg.Jobs, "jobs", "n", 0, "end each workload after this many jobs instead")
-	f.StringSliceVar(&cfg.Workloads, "workload", nil, "workloads to run, separated by commas (default all)")
+	f.StringSliceVar(&cfg.Workloads, "workload", nil, "workloads to run, separated by commas (default all that the other flags allow)")
 	f.IntVar(&cfg.Payload, "payload", 300, "approximate size of one job's JSON in bytes")
 	f.BoolVar(&cfg.Baseline, "baseline", false, "also measure PUSH against a server that decodes and encodes the same and stores nothing")
 	output := bindOutput(cmd)
 	f.StringVar(&cfg.Outbox, "outbox", "", "database for the workload outbox, instead of a SQLite file; tables ojs_bench… are created and dropped")
-	f.StringVar(&cfg.Dir, "dir", os.TempDir(), "where the private server keeps its files; its disk is part of what is measured")
+	f.StringVar(&cfg.Dir, "dir", os.TempDir(), "where the private servers keep their files; its disk is part of what is measured")
+	f.StringVar(&cfg.Profile, "profile", "", "folder for CPU profiles of the private servers, one for each workload")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		asJSON, err := output()
+		if err == nil && cmd.Flags().Changed("beside-state") && len(cfg.Beside) == 0 {
+			err = usage("--beside-state says what the jobs of --beside are; give --beside, too")
+		}
 		if err == nil {
 			err = cfg.check()
 		}
@@ -66,7 +76,7 @@ func (c *benchConfig) check() error {
 	_, badOutbox := appdb.ParseDSN(c.Outbox)
 	_, badURL := bench.ParseTarget(c.URL)
 	switch {
-	case c.Concurrency < 1 || c.Concurrency > maxConcurrency:
+	case len(c.Concurrency) == 0 || slices.Min(c.Concurrency) < 1 || slices.Max(c.Concurrency) > maxConcurrency:
 		return usage("--concurrency must be from 1 to %d", maxConcurrency)
 	case c.Duration <= 0 || c.Duration > bench.MaxTime:
 		return usage("--duration must be more than 0 and at most %v", bench.MaxTime)
@@ -80,6 +90,14 @@ func (c *benchConfig) check() error {
 		return usage("--url %w", badURL)
 	case c.URL != "" && c.Baseline:
 		return usage("--baseline compares with the private server; leave out --url")
+	case c.URL != "" && c.Profile != "":
+		return usage("--profile is of the private servers; leave out --url")
+	}
+	if err := c.checkSweep(); err != nil {
+		return err
+	}
+	if err := c.checkCompare(); err != nil {
+		return err
 	}
 	if c.Jobs > 0 {
 		c.Duration = bench.MaxTime
@@ -87,8 +105,53 @@ func (c *benchConfig) check() error {
 	return c.checkWorkloads()
 }
 
+// checkSweep holds the rules of what a store holds first and of offered loads.
+func (c *benchConfig) checkSweep() error {
+	for _, r := range c.Rate {
+		if !(r >= 1 && r <= maxRate) {
+			return usage("--rate must be from 1 to %.0f jobs a second, got %v", float64(maxRate), r)
+		}
+	}
+	for i, n := range c.Beside {
+		if n < 1 || n > maxBeside {
+			return usage("--beside must be from 1 to %d jobs, got %d", maxBeside, n)
+		}
+		if i > 0 && n <= c.Beside[i-1] {
+			return usage("--beside must ascend, as the store is filled up from one value to the next; got %d after %d", n, c.Beside[i-1])
+		}
+	}
+	if !slices.Contains(bench.BesideStates(), c.BesideState) {
+		return usage("--beside-state has no %q; it has %s", c.BesideState, strings.Join(bench.BesideStates(), ", "))
+	}
+	if len(c.Beside) == 0 {
+		c.BesideState = ""
+	}
+	return nil
+}
+
+// checkCompare holds the rules of a comparison, in which every server has the same to do.
+func (c *benchConfig) checkCompare() error {
+	for _, at := range c.Compare {
+		if _, err := bench.ParseTarget(at); err != nil {
+			return usage("--compare %w", err)
+		}
+	}
+	switch {
+	case len(c.Compare) == 0:
+		return nil
+	case c.Baseline:
+		return usage("--baseline is a comparison of its own; leave out --compare, or --baseline")
+	case len(c.Beside) > 0:
+		return usage("--beside fills our server only, so the other would be measured without; leave out --compare, or --beside")
+	case c.Profile != "":
+		return usage("--profile is of one server that runs alone; leave out --compare, or --profile")
+	}
+	return nil
+}
+
+// checkWorkloads holds the rules of which workload goes with which flags.
 func (c *benchConfig) checkWorkloads() error {
-	var names []string
+	var names, all []string
 	for _, w := range bench.Workloads() {
 		names = append(names, w.Name)
 	}
@@ -98,15 +161,31 @@ func (c *benchConfig) checkWorkloads() error {
 		}
 	}
 	for _, w := range bench.Workloads() {
-		switch chosen := slices.Contains(c.Workloads, w.Name); {
-		case w.Private && chosen && c.URL != "":
-			return usage("--workload %s needs the private server; leave out --url", w.Name)
-		case w.Private && c.URL != "":
-			names = slices.DeleteFunc(names, func(n string) bool { return n == w.Name })
+		err := c.allows(w)
+		if err != nil && slices.Contains(c.Workloads, w.Name) {
+			return err
+		}
+		if err == nil && (w.Portable || len(c.Compare) == 0) {
+			all = append(all, w.Name)
 		}
 	}
 	if len(c.Workloads) == 0 {
-		c.Workloads = names
+		c.Workloads = all
+	}
+	return nil
+}
+
+// allows says why a workload does not go with the other flags.
+func (c *benchConfig) allows(w bench.Workload) error {
+	switch {
+	case w.Private && c.URL != "":
+		return usage("--workload %s needs the private server; leave out --url", w.Name)
+	case w.Private && len(c.Compare) > 0:
+		return usage("--workload %s needs the private server, which has no other to compare with; leave out --compare", w.Name)
+	case w.Paced && len(c.Rate) > 0:
+		return usage("--workload %s has a pace of its own; leave out --rate", w.Name)
+	case w.Alone() && len(c.Beside) > 0:
+		return usage("--workload %s has a store of its own, with nothing beside it; leave out --beside", w.Name)
 	}
 	return nil
 }
@@ -133,14 +212,31 @@ func (a *app) bench(ctx context.Context, cfg benchConfig, asJSON bool) error {
 	return printReport(a.stdout, rep)
 }
 
+// benchServerCommand is serve for bench, which starts it: it ends with standard
+// input, and is told there to write a profile. So it is hidden.
+func (a *app) benchServerCommand() *cobra.Command {
+	cmd := a.serveCommand()
+	serve := cmd.RunE
+	cmd.Use, cmd.Hidden = bench.ServerCommand, true
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return bench.Attended(cmd.Context(), a.stdin, a.stderr, func(ctx context.Context) error {
+			cmd.SetContext(ctx)
+			return serve(cmd, args)
+		})
+	}
+	return cmd
+}
+
 // baselineCommand serves what bench --baseline compares with. It is for bench only, so it is hidden.
 func (a *app) baselineCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:    "bench-baseline",
+		Use:    bench.BaselineCommand,
 		Hidden: true,
 		Args:   noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return bench.ServeBaseline(cmd.Context(), a.stdout, a.stderr)
+			return bench.Attended(cmd.Context(), a.stdin, a.stderr, func(ctx context.Context) error {
+				return bench.ServeBaseline(ctx, a.stdout, a.stderr)
+			})
 		},
 	}
 }
@@ -151,34 +247,4 @@ func workloadHelp() string {
 		fmt.Fprintf(&b, "  %-10s %s\n", w.Name, w.Help)
 	}
 	return strings.TrimRight(b.String(), "\n")
-}
-
-// printReport writes what bench has found out, for a person.
-func printReport(w io.Writer, r *bench.Report) error {
-	server := "private server"
-	if r.Settings.URL != "" {
-		server = r.Settings.URL
-	}
-	fmt.Fprintf(w, "%s, %d connections, jobs of %d bytes; outrider %s, %s, %s, %d CPUs shared with the load\n\n",
-		server, r.Settings.Concurrency, r.Settings.Payload, r.Version, r.Go, r.System, r.CPUs)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "workload\tjobs/s\tp50 ms\tp99 ms\tjobs\t  of a\t")
-	for _, row := range r.Results {
-		rate := "-"
-		if row.PerSecond > 0 {
-			rate = fmt.Sprintf("%.0f", row.PerSecond)
-		}
-		fmt.Fprintf(t, "%s\t%s\t%.2f\t%.2f\t%d\t  %s\t\n", row.Workload, rate, row.P50, row.P99, row.Jobs, row.What)
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	if r.Server != nil {
-		fmt.Fprintf(w, "\nserver memory: %d MB now, %d MB at most\n", r.Server.RSS>>20, r.Server.PeakRSS>>20)
-	}
-	if c := r.Compared; c != nil {
-		fmt.Fprintf(w, "side by side: push %.0f/s, a server that stores nothing %.0f/s, so push reaches %.0f %% of it\n",
-			c.Push.PerSecond, c.Baseline.PerSecond, 100*c.Ratio)
-	}
-	return nil
 }

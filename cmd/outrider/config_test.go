@@ -149,6 +149,21 @@ func TestMistakes(t *testing.T) {
 		{"", "bench --workload outbox --url http://127.0.0.1:8080"},
 		{"", "bench --url 127.0.0.1:8080"},
 		{"", "bench -o yaml"},
+		{"", "bench --concurrency 1,many"},
+		{"", "bench --concurrency 1,2000"},
+		{"", "bench --rate 0"},
+		{"", "bench --rate 100 --workload pickup"},
+		{"", "bench --beside 0"},
+		{"", "bench --beside 1000,1000"},
+		{"", "bench --beside 1000 --beside-state pending"},
+		{"", "bench --beside-state completed"},
+		{"", "bench --beside 1000 --workload cron"},
+		{"", "bench --compare 127.0.0.1:8080"},
+		{"", "bench --compare http://127.0.0.1:8080 --workload inprocess"},
+		{"", "bench --compare http://127.0.0.1:8080 --baseline"},
+		{"", "bench --compare http://127.0.0.1:8080 --beside 1000"},
+		{"", "bench --compare http://127.0.0.1:8080 --profile profiles"},
+		{"", "bench --url http://127.0.0.1:8080 --profile profiles"},
 	} {
 		var env []string
 		if m.env != "" {

@@ -111,6 +111,7 @@ func (a *app) commands() []*cobra.Command {
 		a.cronCommand(),
 		a.workersCommand(),
 		a.benchCommand(),
+		a.benchServerCommand(),
 		a.baselineCommand(),
 		a.versionCommand(),
 	}
@@ -204,8 +205,13 @@ func exitCode(err error) int {
 // an unknown one, the flag that was probably meant.
 func flagError(cmd *cobra.Command, err error) error {
 	var wrong *pflag.InvalidValueError
-	if errors.As(err, &wrong) && wrong.GetFlag().Value.Type() == "bool" {
-		return usage("--%s %q: must be true or false", wrong.GetFlag().Name, wrong.GetValue())
+	if errors.As(err, &wrong) {
+		switch wrong.GetFlag().Value.Type() {
+		case "bool":
+			return usage("--%s %q: must be true or false", wrong.GetFlag().Name, wrong.GetValue())
+		case "intSlice", "float64Slice":
+			return usage("--%s %q: must be numbers with commas between", wrong.GetFlag().Name, wrong.GetValue())
+		}
 	}
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {

@@ -60,53 +60,58 @@ func baselineHandler() http.Handler {
 	return e
 }
 
-// comparison sets PUSH against the same load on a server that stores nothing.
+// Comparison sets PUSH against the same load on a server that stores nothing.
 type Comparison struct {
 	Push     Result  `json:"push"`
 	Baseline Result  `json:"baseline"`
 	Ratio    float64 `json:"push_to_baseline"` // of their jobs a second
 }
 
-// rounds of push and baseline follow one another, so that a noisy neighbour meets both.
-const rounds = 4
-
-func (b *bench) compare(ctx context.Context) (*Comparison, error) {
-	c, err := b.startChild(ctx, "bench-baseline")
+func (b *bench) baseline(ctx context.Context, rep *Report) error {
+	b.point = point{work: Workloads()[0], concurrency: b.cfg.Concurrency[0]}
+	b.cfg.Profile = ""
+	stop, err := b.startPrivate(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer c.stop()
-	ours, theirs := *b, *b
-	ours.cfg.Duration /= rounds
-	ours.cfg.Jobs = (ours.cfg.Jobs + rounds - 1) / rounds
-	theirs.cfg, theirs.target = ours.cfg, c.url
-	var push, base []Result
-	for range rounds {
-		p, err := ours.push(ctx)
-		if err != nil {
-			return nil, err
-		}
-		t, err := theirs.push(ctx)
-		if err != nil {
-			return nil, err
-		}
-		push, base = append(push, p...), append(base, t...)
+	ours := *b
+	nothing, err := b.start(ctx, BaselineCommand)
+	if err != nil {
+		return errors.Join(err, stop(nil))
 	}
-	both := &Comparison{Push: merge("push", push), Baseline: merge("baseline", base)}
+	defer nothing.stop()
+	theirs := *b
+	theirs.target, theirs.server = nothing.url, nothing.process
+	played := [2][]Result{}
+	for r := range rounds {
+		for _, i := range turns(2, r) {
+			var one Result
+			if one, err = []*bench{&ours, &theirs}[i].round(ctx); err != nil {
+				return errors.Join(err, stop(nil))
+			}
+			played[i] = append(played[i], one)
+		}
+	}
+	both := &Comparison{Push: merge("push", played[0]), Baseline: merge("baseline", played[1])}
 	both.Ratio = both.Push.PerSecond / both.Baseline.PerSecond
-	return both, nil
+	rep.Compared = both
+	return stop(nil)
 }
 
 // merge adds rounds up; the latencies are those of the round in the middle.
 func merge(name string, rs []Result) Result {
 	slices.SortFunc(rs, func(a, b Result) int { return cmp.Compare(a.P50, b.P50) })
-	sum := Result{Workload: name, What: rs[0].What, P50: rs[len(rs)/2].P50, P99: rs[len(rs)/2].P99}
+	sum := Result{Workload: name, What: rs[0].What, Concurrency: rs[0].Concurrency, P50: rs[len(rs)/2].P50, P99: rs[len(rs)/2].P99}
 	for _, r := range rs {
-		sum.Jobs += r.Jobs
 		sum.Requests += r.Requests
 		sum.Seconds += r.Seconds
 		sum.Samples += r.Samples
+		sum.ServerCPU += r.ServerCPU * float64(r.Jobs)
+		sum.ClientCPU += r.ClientCPU * float64(r.Jobs)
+		sum.Jobs += r.Jobs
 	}
 	sum.PerSecond = float64(sum.Jobs) / sum.Seconds
+	sum.ServerCPU /= float64(sum.Jobs)
+	sum.ClientCPU /= float64(sum.Jobs)
 	return sum
 }

@@ -61,13 +61,19 @@ func TestConnReadsLengthsChunksAndErrors(t *testing.T) {
 }
 
 func TestAppendClaims(t *testing.T) {
-	answer := `{"jobs":[{"id":"a","lease_token":"1"},{"id":"b","worker":"w","lease_token":"2"}],"job":{"id":"a","lease_token":"1"}}`
-	got, err := appendClaims([]claim{{"z", "0"}}, []byte(answer))
-	if want := []claim{{"z", "0"}, {"a", "1"}, {"b", "2"}}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("got %v, %v; want %v", got, err, want)
-	}
-	if got, err := appendClaims(nil, []byte(`{"jobs":[]}`)); err != nil || got != nil {
-		t.Errorf("empty: got %v, %v", got, err)
+	for _, tt := range []struct {
+		answer string
+		want   []claim
+	}{
+		{`{"jobs":[{"id":"a","lease_token":"1"},{"id":"b","worker_id":"w","lease_token":"2"}],"job":{"id":"a","lease_token":"1"}}`,
+			[]claim{{"z", "0"}, {"a", "1"}, {"b", "2"}}},
+		{`{"jobs": [{"type": "t", "id": "a"}, {"id" : "b"}]}`, []claim{{"z", "0"}, {"a", ""}, {"b", ""}}},
+		{`{"jobs":[{"id":"a"},{"id":"b","lease_token":"2"}]}`, []claim{{"z", "0"}, {"a", ""}, {"b", "2"}}},
+		{`{"jobs":[]}`, []claim{{"z", "0"}}},
+	} {
+		if got := appendClaims([]claim{{"z", "0"}}, []byte(tt.answer)); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: got %v, want %v", tt.answer, got, tt.want)
+		}
 	}
 }
 

@@ -2,25 +2,26 @@ package bench
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"net/url"
-	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/outrider-jobs/outrider/client"
 	"github.com/outrider-jobs/outrider/internal/self"
 )
 
-// child is a server in a process of its own, so that its memory is its own.
+// child is a server in a process of its own, so that its memory and its processor
+// time are its own.
 type child struct {
-	cmd *exec.Cmd
-	url *url.URL
+	cmd   *exec.Cmd
+	stdin io.WriteCloser // its end asks the server to stop
+	url   *url.URL
+	*process
 	out chan string // its first line, then closed
 }
 
@@ -37,13 +38,29 @@ func (l *locked) Write(p []byte) (int, error) {
 	return l.w.Write(p)
 }
 
-// startChild runs this program with args and waits until it says where it listens.
-func (b *bench) startChild(ctx context.Context, args ...string) (*child, error) {
-	cmd, err := self.Command(ctx, 10*time.Second, []string{"OUTRIDER_LOG_LEVEL=warn", "OUTRIDER_SHUTDOWN_GRACE=0s"}, args...)
+// ServerCommand and BaselineCommand are the commands of this program that a run
+// starts as private servers. Both serve under [Attended].
+const (
+	ServerCommand   = "bench-server" // serve, with its flags
+	BaselineCommand = "bench-baseline"
+)
+
+// startChild starts a private server with these flags.
+func (b *bench) startChild(ctx context.Context, flags ...string) (*child, error) {
+	return b.start(ctx, append([]string{ServerCommand, "--listen", "127.0.0.1:0"}, flags...)...)
+}
+
+// start runs this program with args and waits until it says where it listens.
+func (b *bench) start(ctx context.Context, args ...string) (*child, error) {
+	cmd, err := self.Command(ctx, 10*time.Second, []string{"OUTRIDER_LOG_LEVEL=error", "OUTRIDER_SHUTDOWN_GRACE=0s"}, args...)
 	if err != nil {
 		return nil, err
 	}
 	cmd.Stderr = b.stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -51,7 +68,7 @@ func (b *bench) startChild(ctx context.Context, args ...string) (*child, error) 
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start a server: %w", err)
 	}
-	c := &child{cmd: cmd, out: make(chan string, 1)}
+	c := &child{cmd: cmd, stdin: stdin, process: processOf(cmd.Process.Pid), out: make(chan string, 1)}
 	go c.read(stdout)
 	if c.url, err = c.ready(); err != nil {
 		c.stop()
@@ -79,9 +96,14 @@ func (c *child) ready() (*url.URL, error) {
 		}
 		where, _, _ = strings.Cut(strings.TrimSpace(where), " ")
 		return ParseTarget(where)
-	case <-time.After(20 * time.Second):
-		return nil, fmt.Errorf("the private server did not start within 20 s")
+	case <-time.After(time.Minute):
+		return nil, fmt.Errorf("the private server did not start within a minute")
 	}
+}
+
+// client speaks to the server.
+func (c *child) client() (*client.Client, error) {
+	return client.New(c.url.String(), client.Options{})
 }
 
 // stop ends the server and waits for its end; no child needs no stop.
@@ -89,38 +111,34 @@ func (c *child) stop() {
 	if c == nil {
 		return
 	}
-	if c.cmd.Cancel() != nil { // where there is no SIGTERM
-		_ = c.cmd.Process.Kill()
-	}
-	for range c.out { // Wait closes the pipe, so first read it to its end
+	_ = c.stdin.Close() // where it is closed already, the server has ended
+	for range c.out {   // Wait closes the pipe, so first read it to its end
 	}
 	_ = c.cmd.Wait() // measured is measured, however it ends
 }
 
-// memory is what a process holds, in bytes.
-type Memory struct {
-	RSS     int64 `json:"rss_bytes"`
-	PeakRSS int64 `json:"peak_rss_bytes"`
-}
-
-// memory asks Linux what the server holds; elsewhere, and without a child, nobody knows.
-func (c *child) memory() *Memory {
-	if c == nil {
-		return nil
-	}
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.cmd.Process.Pid))
-	if err != nil {
-		return nil
-	}
-	return &Memory{statusField(status, "VmRSS:"), statusField(status, "VmHWM:")}
-}
-
-// statusField is a size from /proc/PID/status, which counts in KiB.
-func statusField(status []byte, name string) int64 {
-	_, rest, _ := bytes.Cut(status, []byte(name))
-	if f := bytes.Fields(rest); len(f) > 0 {
-		kib, _ := strconv.ParseInt(string(f[0]), 10, 64) // what is no number is unknown, 0
-		return kib << 10
-	}
-	return 0
+// Attended serves until stdin ends, or ctx. A line on stdin is the name of a file,
+// into which a CPU profile is written from then on.
+func Attended(ctx context.Context, stdin io.Reader, stderr io.Writer, serve func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		defer cancel()
+		for lines := bufio.NewScanner(stdin); lines.Scan(); {
+			stop, err := profile(lines.Text())
+			if err != nil {
+				fmt.Fprintln(stderr, "error:", err)
+				continue
+			}
+			defer func() {
+				if err := stop(); err != nil {
+					fmt.Fprintln(stderr, "error:", err)
+				}
+			}()
+		}
+	}()
+	err := serve(ctx)
+	<-over // who started this server closes stdin, or is gone
+	return err
 }

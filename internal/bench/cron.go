@@ -24,12 +24,12 @@ const (
 // which is idle otherwise.
 func (b *bench) cron(ctx context.Context) (results []Result, err error) {
 	n := cmp.Or(b.cfg.Jobs, benchSchedules)
-	server, err := b.startChild(ctx, "serve", "--listen", "127.0.0.1:0", "--db", filepath.Join(b.dir, "cron.db"))
+	server, err := b.startChild(ctx, "--db", filepath.Join(b.dir, "cron.db"))
 	if err != nil {
 		return nil, err
 	}
 	defer server.stop()
-	c, err := client.New(server.url.String(), client.Options{})
+	c, err := server.client()
 	if err != nil {
 		return nil, err
 	}
@@ -45,14 +45,21 @@ func (b *bench) cron(ctx context.Context) (results []Result, err error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+	other := *b
+	other.child, other.server = server, server.process
+	s, err := other.span("cron")
+	if err != nil {
+		return nil, err
+	}
 	r, err := lateness(ctx, c, at, n)
-	return []Result{r}, err
+	r.Memory = other.server.memory()
+	return []Result{r}, cmp.Or(err, s.end(&r))
 }
 
 // schedule registers n schedules that are due together.
 func (b *bench) schedule(ctx context.Context, c *client.Client, n int) error {
 	template := json.RawMessage(b.jobJSON("bench-cron"))
-	errs := make([]error, b.cfg.Concurrency)
+	errs := make([]error, b.point.concurrency)
 	var wg sync.WaitGroup
 	for k := range errs {
 		wg.Go(func() {

@@ -4,48 +4,70 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
-	"path/filepath"
 
 	"github.com/outrider-jobs/outrider/job"
-	"github.com/outrider-jobs/outrider/sidecar"
-	"github.com/outrider-jobs/outrider/sqlitestore"
 )
 
-// inProcess measures the sidecar on its store, without HTTP between.
+// inProcess measures the sidecar on its store, without HTTP between; each part on
+// a store of its own.
 func (b *bench) inProcess(ctx context.Context) (results []Result, err error) {
-	store, err := sqlitestore.Open(ctx, filepath.Join(b.dir, "inprocess.db"), sqlitestore.Options{})
-	if err != nil {
-		return nil, err
+	for _, part := range []struct {
+		name, what string
+		step       func(context.Context, job.Service) (func(*caller) (int, error), error)
+	}{
+		{"inprocess-push", "call", b.enqueueStep},
+		{"inprocess-unique", "call", b.uniqueStep},
+		{"inprocess-cycle", "cycle of 1 job", b.wholeCycleStep},
+	} {
+		db, err := b.database()
+		if err != nil {
+			return nil, err
+		}
+		var r Result
+		var jobs int64
+		err = withSidecar(ctx, db, func(svc job.Service) error {
+			step, err := part.step(ctx, svc)
+			if err != nil {
+				return err
+			}
+			if r, err = b.load(part.name, part.what, b.callers(), step); err != nil {
+				return err
+			}
+			jobs, err = countJobs(ctx, svc)
+			return err
+		})
+		r.weigh(db, jobs)
+		if err := errors.Join(err, removeDatabase(db)); err != nil {
+			return nil, err
+		}
+		results = append(results, r)
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	side := sidecar.New(store, sidecar.Options{Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
-	duties, stop := context.WithCancel(ctx)
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		_ = side.Run(duties) // the workloads do not rest on the duties
-	}()
-	defer func() { stop(); <-stopped }()
+	return results, nil
+}
 
-	push, err := job.ParseEnvelope(b.jobJSON("bench-push"))
-	if err != nil {
-		return nil, err
-	}
-	cycle, err := job.ParseEnvelope(b.jobJSON("bench-cycle"))
-	if err != nil {
-		return nil, err
-	}
-	pushed, err := b.load("inprocess-push", "call", b.callers(), func(*caller) (int, error) {
-		_, err := side.EnqueueChecked(ctx, push)
+func (b *bench) enqueueStep(ctx context.Context, svc job.Service) (func(*caller) (int, error), error) {
+	one, err := job.ParseEnvelope(b.jobJSON("bench-push"))
+	return func(*caller) (int, error) {
+		_, err := svc.EnqueueChecked(ctx, one)
 		return 1, err
-	})
-	if err != nil {
-		return nil, err
-	}
-	cycled, err := b.load("inprocess-cycle", "cycle of 1 job", b.callers(), func(*caller) (int, error) { return cycleOnce(ctx, side, cycle) })
-	return []Result{pushed, cycled}, err
+	}, err
+}
+
+// uniqueStep checks each envelope, as every one is another.
+func (b *bench) uniqueStep(ctx context.Context, svc job.Service) (func(*caller) (int, error), error) {
+	next := b.uniqueJobs("bench-unique")
+	return func(*caller) (int, error) {
+		one, err := job.ParseEnvelope(next(nil))
+		if err == nil {
+			_, err = svc.EnqueueChecked(ctx, one)
+		}
+		return 1, err
+	}, nil
+}
+
+func (b *bench) wholeCycleStep(ctx context.Context, svc job.Service) (func(*caller) (int, error), error) {
+	one, err := job.ParseEnvelope(b.jobJSON("bench-cycle"))
+	return func(*caller) (int, error) { return cycleOnce(ctx, svc, one) }, err
 }
 
 var fetchOne = job.FetchRequest{Queues: []string{"bench-cycle"}, Count: 1, Worker: "bench"}
@@ -60,8 +82,8 @@ func cycleOnce(ctx context.Context, svc job.Service, e job.Checked) (int, error)
 		return 0, fmt.Errorf("fetch: %w", err)
 	}
 	for _, j := range jobs {
-		if _, err := svc.Ack(ctx, job.Claim{ID: j.ID, Token: j.Lease.Token, Worker: j.Lease.Worker}, nil); err != nil {
-			return 0, fmt.Errorf("ack: %w", err)
+		if err := ackJob(ctx, svc, j); err != nil {
+			return 0, err
 		}
 	}
 	return len(jobs), nil
@@ -69,7 +91,7 @@ func cycleOnce(ctx context.Context, svc job.Service, e job.Checked) (int, error)
 
 // callers are goroutines without a connection.
 func (b *bench) callers() []*caller {
-	cs := make([]*caller, b.cfg.Concurrency)
+	cs := make([]*caller, b.point.concurrency)
 	for i := range cs {
 		cs[i] = newCaller(nil)
 	}

@@ -42,6 +42,19 @@ type Result struct {
 	P99       float64 `json:"p99_ms"`
 	Samples   int     `json:"samples"`
 	What      string  `json:"what"` // what a latency is the time of
+
+	Concurrency int     `json:"concurrency,omitempty"`
+	Offered     float64 `json:"offered_per_second,omitempty"` // jobs; latencies are then from the time at which a request was due
+	Unsent      int     `json:"unsent,omitempty"`             // requests that were due and not sent before the end
+	Beside      int     `json:"beside_jobs,omitempty"`
+	BesideState string  `json:"beside_state,omitempty"`
+	ServerCPU   float64 `json:"server_cpu_us_per_job,omitempty"`
+	ClientCPU   float64 `json:"client_cpu_us_per_job,omitempty"`
+	CPU         float64 `json:"cpu_us_per_job,omitempty"` // where both are one process
+	*Memory             // of the server, when the workload had ended
+	FileBytes   int64   `json:"file_bytes,omitempty"` // database and log after a clean stop
+	FileJobs    int64   `json:"file_jobs,omitempty"`  // in it
+	BytesPerJob float64 `json:"file_bytes_per_job,omitempty"`
 }
 
 // dial opens n connections to u. They close when ctx ends, or when the returned function is called.
@@ -66,22 +79,35 @@ func (b *bench) dial(ctx context.Context, n int) ([]*caller, func(), error) {
 
 // load has every caller repeat step, which answers how many jobs it has dealt
 // with, until the time or the number of jobs is reached. what is what a latency is
-// the time of.
-func (b *bench) load(name, what string, cs []*caller, step func(*caller) (int, error)) (Result, error) {
+// the time of. Without a name it is not measured.
+func (b *bench) load(name, what string, cs []*caller, step func(*caller) (int, error)) (r Result, err error) {
 	share := 0
 	if b.cfg.Jobs > 0 {
 		share = (b.cfg.Jobs + len(cs) - 1) / len(cs)
+	}
+	s, err := b.span(name)
+	if err != nil {
+		return r, err
 	}
 	var wg sync.WaitGroup
 	errs := make([]error, len(cs))
 	began := time.Now()
 	end := began.Add(b.cfg.Duration)
+	t := b.timetable(began, end)
 	for i, c := range cs {
-		wg.Go(func() { errs[i] = c.repeat(end, share, step) })
+		wg.Go(func() {
+			if t != nil {
+				errs[i] = c.keep(t, step)
+			} else {
+				errs[i] = c.repeat(end, share, step)
+			}
+		})
 	}
 	wg.Wait()
-	took := time.Since(began)
-	return sum(name, what, cs, took), cmp.Or(errs...)
+	t.close()
+	r = sum(name, what, cs, time.Since(began))
+	r.Unsent = t.missed(r.Samples)
+	return r, cmp.Or(append(errs, s.end(&r))...)
 }
 
 // repeat does step until end, or until share jobs are done if that is not 0.

@@ -94,15 +94,17 @@ func (b *bench) wokenBy(ctx context.Context, src *appdb.Source, address string, 
 			return Result{}, src.Fault(job.Unavailable, err.Error())
 		}
 	}
-	server, err := b.startChild(ctx, append([]string{"serve", "--listen", "127.0.0.1:0", "--outbox-table", benchTable,
+	server, err := b.startChild(ctx, append([]string{"--outbox-table", benchTable,
 		"--db", filepath.Join(b.dir, way.name+".db"), "--outbox", address}, way.flags...)...)
 	if err != nil {
 		return Result{}, err
 	}
 	defer server.stop()
 	other := *b
-	other.target = server.url
-	return other.commits(ctx, src, way)
+	other.child, other.target, other.server = server, server.url, server.process
+	r, err := other.commits(ctx, src, way)
+	r.Memory = server.memory()
+	return r, err
 }
 
 func (b *bench) commits(ctx context.Context, src *appdb.Source, way waking) (Result, error) {

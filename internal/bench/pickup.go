@@ -41,6 +41,10 @@ func (b *bench) wakeUps(ctx context.Context, name, what string, worker *caller, 
 		limit = min(limit, b.cfg.Jobs)
 	}
 	fetch := fetchJSON(queue, 1, waitMS)
+	s, err := b.span(name)
+	if err != nil {
+		return Result{}, err
+	}
 	began := time.Now()
 	for worker.jobs < limit && time.Since(began) < b.cfg.Duration {
 		arrived := make(chan arrival, 1)
@@ -66,7 +70,7 @@ func (b *bench) wakeUps(ctx context.Context, name, what string, worker *caller, 
 	}
 	r := sum(name, what, []*caller{worker}, time.Since(began))
 	r.PerSecond = 0 // paced, so a rate would say nothing
-	return r, nil
+	return r, s.end(&r)
 }
 
 func (c *caller) await(fetch []byte) arrival {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -14,26 +13,37 @@ import (
 
 // Workload is one kind of load.
 type Workload struct {
-	Name    string
-	Help    string
-	Private bool // needs a server of its own
-	run     func(*bench, context.Context) ([]Result, error)
+	Name      string
+	Help      string
+	Private   bool // needs a server of its own
+	Paced     bool // has a pace of its own, whatever the number of connections
+	Portable  bool // any OJS server of level 1 can play it
+	inProcess bool
+	each      int // jobs a step
+	run       func(*bench, context.Context) ([]Result, error)
 }
 
-// Workloads are run in this order: ack works on what fetch has claimed.
+// Alone reports whether the workload has a store of its own, with nothing beside it.
+func (w Workload) Alone() bool { return w.Private && !w.inProcess }
+
+// Workloads are run in this order. One that acknowledges many jobs in a request
+// gets a line of its own: fetch10 has ten requests for ten ACKs.
 func Workloads() []Workload {
 	return []Workload{
-		{"push", "PUSH, one job a request", false, (*bench).push},
-		{"unique", "PUSH with a unique policy, one job a request, no key twice", false, (*bench).unique},
-		{"batch", "PUSH, 100 jobs a request", false, (*bench).batch},
-		{"fetch", "FETCH from a backlog, one job a request", false, (*bench).fetch},
-		{"ack", "ACK, one job a request", false, (*bench).ack},
-		{"cycle", "PUSH, FETCH, ACK of one job", false, (*bench).cycle},
-		{"fetch10", "10 PUSHes, one FETCH of 10, 10 ACKs", false, (*bench).cycleOfTen},
-		{"pickup", "an idle worker: PUSH sent to waiting FETCH answered", false, (*bench).pickup},
-		{"outbox", "an idle worker: your COMMIT returned to waiting FETCH answered; your transaction with the row and without", true, (*bench).outbox},
-		{"cron", "10,000 schedules, or -n, that are due at one instant: until their jobs can be seen", true, (*bench).cron},
-		{"inprocess", "the sidecar without HTTP: enqueue, and the whole cycle", true, (*bench).inProcess},
+		{Name: "push", Help: "PUSH, one job a request", Portable: true, each: 1, run: (*bench).push},
+		{Name: "unique", Help: "PUSH with a unique policy, one job a request, no key twice", each: 1, run: (*bench).unique},
+		{Name: "batch", Help: "PUSH, 100 jobs a request", each: 100, run: (*bench).batch},
+		{Name: "fetch", Help: "FETCH from a backlog, one job a request", Portable: true, each: 1, run: (*bench).fetch},
+		{Name: "ack", Help: "ACK, one job a request", Portable: true, each: 1, run: (*bench).ack},
+		{Name: "cycle", Help: "PUSH, FETCH, ACK of one job", Portable: true, each: 1, run: (*bench).cycle},
+		{Name: "fetch10", Help: "10 PUSHes, one FETCH of 10, 10 ACKs", Portable: true, each: 10, run: (*bench).cycleOfTen},
+		{Name: "pickup", Help: "an idle worker: PUSH sent to waiting FETCH answered", Paced: true, run: (*bench).pickup},
+		{Name: "outbox", Help: "an idle worker: your COMMIT returned to waiting FETCH answered; your transaction with the row and without",
+			Private: true, Paced: true, run: (*bench).outbox},
+		{Name: "cron", Help: "10,000 schedules, or -n, that are due at one instant: until their jobs can be seen",
+			Private: true, Paced: true, run: (*bench).cron},
+		{Name: "inprocess", Help: "the sidecar without HTTP: enqueue, enqueue with a unique policy, and the whole cycle",
+			Private: true, inProcess: true, each: 1, run: (*bench).inProcess},
 	}
 }
 
@@ -63,7 +73,7 @@ func fetchJSON(queue string, count, blockMS int) []byte {
 
 // run opens the connections, has them do step and closes them.
 func (b *bench) run(ctx context.Context, name, what string, step func(*caller) (int, error)) ([]Result, error) {
-	cs, hangUp, err := b.dial(ctx, b.cfg.Concurrency)
+	cs, hangUp, err := b.dial(ctx, b.point.concurrency)
 	if err != nil {
 		return nil, err
 	}
@@ -85,14 +95,22 @@ func (b *bench) push(ctx context.Context) ([]Result, error) {
 
 // unique is push with a policy over type and args, which differ in every request.
 func (b *bench) unique(ctx context.Context) ([]Result, error) {
-	head, _ := bytes.CutSuffix(b.jobJSON("bench-unique"), []byte(`"]}`))
-	salt := rand.Uint64() // the server may know the keys of another run
-	var serial atomic.Uint64
+	next := b.uniqueJobs("bench-unique")
 	return b.run(ctx, "unique", "request", func(c *caller) (int, error) {
-		c.buf = fmt.Appendf(append(c.buf[:0], head...), `-%x-%d"],"unique":{"keys":["type","args"]}}`, salt, serial.Add(1))
+		c.buf = next(c.buf[:0])
 		_, err := c.post(pathPush, c.buf)
 		return 1, err
 	})
+}
+
+// uniqueJobs appends PUSH bodies with a unique policy, each over what no other has.
+func (b *bench) uniqueJobs(queue string) func([]byte) []byte {
+	head, _ := bytes.CutSuffix(b.jobJSON(queue), []byte(`"]}`))
+	salt := rand.Uint64() // the server may know the keys of another run
+	var serial atomic.Uint64
+	return func(to []byte) []byte {
+		return fmt.Appendf(append(to, head...), `-%x-%d"],"unique":{"keys":["type","args"]}}`, salt, serial.Add(1))
+	}
 }
 
 func (b *bench) batch(ctx context.Context) ([]Result, error) {
@@ -103,18 +121,39 @@ func (b *bench) batch(ctx context.Context) ([]Result, error) {
 	})
 }
 
-// fill puts a backlog into queue that lasts for the duration, or for as many jobs as are asked for.
+// fill puts a backlog into queue that lasts for the duration, or for as many jobs as
+// are asked for. A server of another make gets it one by one, for as long as the
+// workload lasts, as batches are not asked of it.
 func (b *bench) fill(ctx context.Context, queue string) error {
-	n := cmp.Or(b.cfg.Jobs, int(min(12_000*math.Ceil(b.cfg.Duration.Seconds()), 200_000)))
+	if len(b.cfg.Compare) > 0 {
+		body := b.jobJSON(queue)
+		_, err := b.unmeasured().run(ctx, "", "", func(c *caller) (int, error) {
+			_, err := c.post(pathPush, body)
+			return 1, err
+		})
+		return err
+	}
+	n := cmp.Or(b.cfg.Jobs, int(min(30_000*math.Ceil(b.cfg.Duration.Seconds()), 200_000)))
 	cs, hangUp, err := b.dial(ctx, 1)
 	if err != nil {
 		return err
 	}
 	defer hangUp()
-	for ; n > 0 && err == nil; n -= 500 {
-		_, err = cs[0].post(pathBatch, b.batchJSON(queue, min(n, 500)))
+	for size := b.fillBatch(); n > 0 && err == nil; n -= size {
+		_, err = cs[0].post(pathBatch, b.batchJSON(queue, min(n, size)))
 	}
 	return err
+}
+
+// fillBatch is how many jobs a request has that fills a store: 500, or as many as
+// keep it well below what a server takes.
+func (b *bench) fillBatch() int { return max(1, min(500, 16<<20/(b.cfg.Payload+100))) }
+
+// unmeasured prepares what is measured: as fast as it goes.
+func (b *bench) unmeasured() *bench {
+	plain := *b
+	plain.point.rate, plain.held = 0, nil
+	return &plain
 }
 
 func (b *bench) fetch(ctx context.Context) ([]Result, error) {
@@ -142,25 +181,22 @@ func (c *caller) claim(body []byte) (int, error) {
 		return 0, err
 	}
 	before := len(c.claims)
-	if c.claims, err = appendClaims(c.claims, answer); err != nil {
-		return 0, err
-	}
+	c.claims = appendClaims(c.claims, answer)
 	return len(c.claims) - before, nil
 }
 
 // appendClaims finds the jobs in an answer to FETCH. It looks for two members
 // instead of parsing: the generator made the jobs, so it knows what is in them.
-func appendClaims(to []claim, answer []byte) ([]claim, error) {
+// Not every server gives tokens.
+func appendClaims(to []claim, answer []byte) []claim {
 	first := len(to)
 	for {
-		id, rest, ok := member(answer, `"id":"`)
+		id, rest, ok := member(answer, `"id"`)
 		if !ok || len(to) > first && to[first].id == id {
-			return to, nil // the end, or the first job once more under "job"
+			return to // the end, or the first job once more under "job"
 		}
-		token, rest, ok := member(rest, `"lease_token":"`)
-		if !ok {
-			return to, errors.New("a fetched job carries no lease_token")
-		}
+		one, _, _ := bytes.Cut(rest, []byte(`"id"`))
+		token, _, _ := member(one, `"lease_token"`)
 		to = append(to, claim{id, token})
 		answer = rest
 	}
@@ -169,31 +205,30 @@ func appendClaims(to []claim, answer []byte) ([]claim, error) {
 // member is the string after key, and what follows it.
 func member(b []byte, key string) (value string, rest []byte, ok bool) {
 	_, b, ok = bytes.Cut(b, []byte(key))
-	if !ok {
+	b, colon := bytes.CutPrefix(bytes.TrimLeft(b, " "), []byte{':'})
+	b, quote := bytes.CutPrefix(bytes.TrimLeft(b, " "), []byte{'"'})
+	if !ok || !colon || !quote {
 		return "", nil, false
 	}
 	v, rest, ok := bytes.Cut(b, []byte{'"'})
 	return string(v), rest, ok
 }
 
-// ack acknowledges what fetch has claimed; without that it claims for itself first.
+// ack acknowledges what it has fetched before.
 func (b *bench) ack(ctx context.Context) ([]Result, error) {
-	if len(b.held) == 0 {
-		if err := b.fill(ctx, "bench-ack"); err != nil {
-			return nil, err
-		}
-		if _, err := b.run(ctx, "", "", fetchStep(fetchJSON("bench-ack", 100, 0))); err != nil {
-			return nil, err
-		}
+	if err := b.fill(ctx, "bench-ack"); err != nil {
+		return nil, err
 	}
-	held := b.held
-	b.held = nil
-	cs, hangUp, err := b.dial(ctx, b.cfg.Concurrency)
+	before := b.unmeasured()
+	if _, err := before.run(ctx, "", "", fetchStep(fetchJSON("bench-ack", 100, 0))); err != nil {
+		return nil, err
+	}
+	cs, hangUp, err := b.dial(ctx, b.point.concurrency)
 	if err != nil {
 		return nil, err
 	}
 	defer hangUp()
-	for i, h := range held {
+	for i, h := range before.held {
 		c := cs[i%len(cs)]
 		c.claims = append(c.claims, h)
 	}
@@ -211,7 +246,9 @@ func (c *caller) ackLast() error {
 	last := c.claims[len(c.claims)-1]
 	c.claims = c.claims[:len(c.claims)-1]
 	c.buf = append(append(c.buf[:0], `{"job_id":"`...), last.id...)
-	c.buf = append(append(c.buf, `","lease_token":"`...), last.token...)
+	if last.token != "" {
+		c.buf = append(append(c.buf, `","lease_token":"`...), last.token...)
+	}
 	c.buf = append(c.buf, `"}`...)
 	_, err := c.post(pathAck, c.buf)
 	return err
