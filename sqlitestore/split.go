@@ -14,27 +14,31 @@ import (
 
 // Schema 4 keeps what a job is apart from what becomes of it, ids as bytes, states as
 // numbers, and events packed. What follows takes the jobs of schema 3 over. They keep
-// their order: the number of a job is its place in its queue. The event log is copied
-// as it is; its rows are told apart by their type.
+// their order: the number of a job is its place in its queue. The event log stays as it
+// is; its rows are told apart by their type.
 
 // aside makes room for the tables and indexes of schema 4.
 const aside = `
 DROP INDEX jobs_claim; DROP INDEX jobs_due; DROP INDEX jobs_dead; DROP INDEX jobs_held;
 DROP INDEX jobs_past; DROP INDEX jobs_dedup; DROP INDEX jobs_custom; DROP INDEX jobs_after;
 ALTER TABLE jobs RENAME TO old_jobs;
-ALTER TABLE events RENAME TO old_events;
+ALTER TABLE events RENAME COLUMN lines TO packed;
 `
 
-const without = `
-DROP TABLE old_jobs;
-DROP TABLE old_events;
-PRAGMA user_version = 4;
+// retype lets a column of events hold bytes, too. To copy the table would take as long
+// as all the jobs do, and none of its rows changes: SQLite's documentation of ALTER TABLE
+// has this way for it.
+const retype = `
+PRAGMA writable_schema = ON;
+UPDATE sqlite_schema SET sql = replace(sql, 'TEXT', 'ANY') WHERE type = 'table' AND name = 'events';
+PRAGMA schema_version = %d;
+PRAGMA writable_schema = OFF;
 `
 
 // The columns of schema 3 that schema 4 keeps in another way.
 var oldForms = map[string]string{
 	"id_bytes":    "unhex(replace(id, '-', ''))",
-	"state_code":  "CASE state WHEN 'scheduled' THEN 0 WHEN 'available' THEN 1 WHEN 'pending' THEN 2 WHEN 'active' THEN 3 WHEN 'retryable' THEN 4 WHEN 'completed' THEN 5 WHEN 'cancelled' THEN 6 WHEN 'discarded' THEN 7 END",
+	"state_code":  "CASE state WHEN 'completed' THEN 5 WHEN 'available' THEN 1 WHEN 'scheduled' THEN 0 WHEN 'pending' THEN 2 WHEN 'active' THEN 3 WHEN 'retryable' THEN 4 WHEN 'cancelled' THEN 6 WHEN 'discarded' THEN 7 END",
 	"lease_token": "iif(length(lease_token) % 2 = 0 AND lease_token NOT GLOB '*[^0-9a-f]*', unhex(lease_token), lease_token)",
 }
 
@@ -43,57 +47,50 @@ const slice3 = 20_000
 
 // split is the step from schema 3 to schema 4, inside its transaction.
 func split(conn driver.Conn, log *slog.Logger) error {
-	jobs, err := number(conn, "SELECT count(*) FROM jobs")
+	jobs, err := number(conn, "SELECT coalesce(sum(scheduled + available + pending + active + retryable + completed + cancelled + discarded), 0) FROM queues")
 	if err != nil {
 		return err
 	}
-	if err := script(conn, aside+createdIn4()); err != nil {
+	schema, err := number(conn, "PRAGMA schema_version")
+	if err != nil {
 		return err
 	}
-	bodies, err := takeOver(conn, "job_bodies")
+	if err := script(conn, aside+fmt.Sprintf(retype, schema+1)+createdIn4()); err != nil {
+		return err
+	}
+	bodies, err := takeOver(conn, "job_bodies", fmt.Sprintf("id > ?1 ORDER BY id LIMIT %d", slice3))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = bodies.s.Close() }() // each of its runs has been judged
-	states, err := takeOver(conn, "job_states")
+	states, err := takeOver(conn, "job_states", "id > ?1 AND id <= ?2 ORDER BY id")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = states.s.Close() }()
 	told, done, last := time.Now(), int64(0), ""
-	for done < jobs {
-		end, err := endOf(conn, last)
-		if err != nil {
-			return err
-		}
-		n, err := bodies.exec(last, end)
-		if err == nil {
-			_, err = states.exec(last, end)
-		}
-		if err != nil {
+	for n := int64(slice3); n == slice3; {
+		if n, err = bodies.exec(last); err != nil {
 			return fmt.Errorf("take over the jobs behind %q: %w", last, err)
 		}
-		done, last = done+n, end
-		if n == 0 {
-			return fmt.Errorf("only %d of %d jobs can be read", done, jobs)
+		end := last
+		if err := once(conn, "SELECT id_bytes FROM job_bodies ORDER BY id_bytes DESC LIMIT 1", func(r *row[driver.Value]) { end = string(r.id()) }); err != nil {
+			return err
 		}
+		if also, err := states.exec(last, end); err != nil || also != n {
+			return fmt.Errorf("take over %d jobs behind %q, of %d: %w", also, last, n, err)
+		}
+		done, last = done+n, end
 		if now := time.Now(); now.Sub(told) > 2*time.Second {
 			told = now
 			log.Info("the database is brought to this version's schema; nothing is changed if this is stopped", "jobs", done, "of", jobs)
 		}
 	}
-	return script(conn, "INSERT INTO events (first, at, packed) SELECT first, at, lines FROM old_events;"+without)
+	return script(conn, "DROP TABLE old_jobs; PRAGMA user_version = 4")
 }
 
-// endOf is the last id of the slice behind an id.
-func endOf(conn driver.Conn, last string) (end string, err error) {
-	err = once(conn, fmt.Sprintf("SELECT max(id) FROM (SELECT id FROM old_jobs WHERE id > ? ORDER BY id LIMIT %d)", slice3),
-		func(r *row[driver.Value]) { end = r.str() }, last)
-	return end, err
-}
-
-// takeOver copies the jobs between two ids into a table of schema 4.
-func takeOver(conn driver.Conn, table string) (*stmt, error) {
+// takeOver is a statement that copies some jobs into a table of schema 4.
+func takeOver(conn driver.Conn, table, those string) (*stmt, error) {
 	var names, values []string
 	if err := once(conn, "SELECT name FROM pragma_table_info(?)", func(r *row[driver.Value]) {
 		name := r.str()
@@ -109,8 +106,8 @@ func takeOver(conn driver.Conn, table string) (*stmt, error) {
 	}, table); err != nil {
 		return nil, err
 	}
-	return prepare(conn, fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM old_jobs WHERE id > ? AND id <= ? ORDER BY id",
-		table, strings.Join(names, ", "), strings.Join(values, ", ")))
+	return prepare(conn, fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM old_jobs WHERE %s",
+		table, strings.Join(names, ", "), strings.Join(values, ", "), those))
 }
 
 // createdIn4 is what of schema.sql is new in schema 4. Once there is a schema 5, this
@@ -118,7 +115,7 @@ func takeOver(conn driver.Conn, table string) (*stmt, error) {
 func createdIn4() string {
 	var b strings.Builder
 	for _, s := range strings.SplitAfter(outrider.Schema, ";\n") {
-		for _, name := range []string{"TABLE job_bodies", "TABLE job_states", "VIEW jobs", "TABLE events", "ON job_bodies", "ON job_states"} {
+		for _, name := range []string{"TABLE job_bodies", "TABLE job_states", "VIEW jobs", "ON job_bodies", "ON job_states"} {
 			if strings.Contains(s, "CREATE "+name+" ") || strings.Contains(s, " "+name+" (") && strings.Contains(s, "INDEX") {
 				b.WriteString(s)
 				break

@@ -70,6 +70,11 @@ func upgrade(conn driver.Conn, path string, from int64, log *slog.Logger) error 
 		return err
 	}
 	log.Info("the database is brought to this version's schema; until that is done nobody is answered", "path", path, "from", from, "to", version)
+	// Pages that do not fit into the cache are written more than once.
+	if err := script(conn, "PRAGMA cache_size = -65536"); err != nil {
+		return err
+	}
+	defer func() { _ = script(conn, "PRAGMA cache_size = "+cacheSize+"; PRAGMA shrink_memory") }() // of a connection that fails nobody asks more
 	if err := within(conn, func() error { return steps(conn, from, log) }); err != nil {
 		return job.Errorf(job.Unavailable, "%s has schema %d and could not be brought to schema %d, so it was left as it was; free space on its disk if that is full, else keep a copy and use the outrider that wrote it: %w", path, from, version, err)
 	}
