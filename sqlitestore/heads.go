@@ -89,17 +89,19 @@ func (hs heads) left(queue string, e entry) {
 // to be read at once.
 func (t *tx) head(queue string, n int) (jobs []*job.Job, whole bool, err error) {
 	h := t.w.heads[queue]
-	if h == nil || !h.whole && len(h.entries) < n || len(h.entries) == 0 && t.counted(queue, job.Available) > 0 {
-		if h, err = t.walk(queue, max(n, walkAhead)); err != nil {
-			return nil, false, err
+	for again := false; ; again = true {
+		if h == nil || again || !h.whole && len(h.entries) < n || len(h.entries) == 0 && t.counted(queue, job.Available) > 0 {
+			if h, err = t.walk(queue, max(n, walkAhead)); err != nil {
+				return nil, false, err
+			}
 		}
+		most := min(n, len(h.entries))
+		jobs, whole, err = t.jobsOf(claimIndex, h.entries[:most], atOnce, func(j *job.Job, e entry) bool { return waitsAs(j, queue, e) })
+		if err != nil || again || !whole || len(jobs) == most {
+			return jobs, whole, err
+		}
+		// What cannot be read any more a walk passes over.
 	}
-	most := min(n, len(h.entries))
-	jobs, whole, err = t.jobsOf(claimIndex, h.entries[:most], atOnce, func(j *job.Job, e entry) bool { return waitsAs(j, queue, e) })
-	if len(jobs) < most && whole { // some cannot be read: the walk passes over them
-		delete(t.w.heads, queue)
-	}
-	return jobs, whole, err
 }
 
 // waitsAs reports whether a job waits in a queue in the place of an entry.

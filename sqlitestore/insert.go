@@ -119,12 +119,19 @@ func (t *tx) insertRows(s *sized, args []driver.Value) (all bool, err error) {
 type waits struct {
 	bodies, states, keyed []driver.Value
 	first                 int64
+	size                  int // of the bodies in bytes, about
 	eager, eagerKeys      int // how many groups do not wait with jobs, and with those that have a key
 }
 
 const eagerGroups = 100
 
-func (w *waits) reset() { w.bodies, w.states, w.keyed = w.bodies[:0], w.states[:0], w.keyed[:0] }
+// maxWaiting is how many bytes wait at most, but for a job that is larger.
+const maxWaiting = 1 << 20
+
+func (w *waits) reset() {
+	clear(w.bodies) // what they point to may go
+	w.bodies, w.states, w.keyed, w.size = w.bodies[:0], w.states[:0], w.keyed[:0], 0
+}
 
 // next begins a group.
 func (w *waits) next() {
@@ -152,7 +159,6 @@ func (t *tx) settle() error {
 			w.eagerKeys, err = eagerGroups, errTaken
 		}
 	}
-	clear(w.bodies) // what they point to may go
 	w.reset()
 	return t.fail("insert jobs", err)
 }
@@ -207,10 +213,8 @@ func (t *tx) insert(j *job.Job) (bool, error) {
 	seq, known := j.Seq, t.knows(j.ID)
 	r := t.rowOf(j)
 	if r.simple && !known && !t.careful && t.waits.eager == 0 {
-		t.waitBody(r)
 		t.waits.states = plainState.keep(append(t.waits.states, r.n), r.state)
-		t.wrote = true
-		return true, t.inserted(j, r.n)
+		return true, t.waitFor(j, r)
 	}
 	stored, err := t.putBody(r)
 	if t.wrote = t.wrote || stored; err == nil && stored {
@@ -236,12 +240,24 @@ func (t *tx) knows(id job.ID) bool {
 	return ok
 }
 
-// waitBody keeps a plain body until settle.
-func (t *tx) waitBody(r newRow) {
+// waitFor keeps the body of a job until settle, and the job as if it were stored.
+func (t *tx) waitFor(j *job.Job, r newRow) error {
+	t.waitBody(j, r)
+	t.wrote = true
+	if t.waits.size > maxWaiting {
+		if err := t.settle(); err != nil {
+			return err
+		}
+	}
+	return t.inserted(j, r.n)
+}
+
+func (t *tx) waitBody(j *job.Job, r newRow) {
 	if len(t.waits.bodies) == 0 {
 		t.waits.first = r.n
 	}
 	t.waits.bodies = plainBody.keep(append(t.waits.bodies, r.n), r.body)
+	t.waits.size += j.Size()
 }
 
 // putBody stores a body unless its ID is taken.
@@ -382,10 +398,8 @@ func (t *tx) InsertFirst(j *job.Job) (bool, error) {
 	key := job.KeyValue(j.Fingerprint) // no other may have it
 	mayWait, simple := r.simpleBody && !known && !t.careful && t.waits.eager == 0, keyedState.holds(r.state)
 	if mayWait && simple && t.waits.eagerKeys == 0 {
-		t.waitBody(r)
 		t.waits.keyed = keyedState.keep(append(t.waits.keyed, r.n, key), r.state)
-		t.wrote = true
-		return true, t.inserted(j, r.n)
+		return true, t.waitFor(j, r)
 	}
 	s := t.w.st.insertFirst
 	if t.args = append(t.args[:0], r.n, key); simple {
@@ -401,7 +415,7 @@ func (t *tx) InsertFirst(j *job.Job) (bool, error) {
 	switch {
 	case !stored:
 	case mayWait:
-		t.waitBody(r)
+		t.waitBody(j, r)
 	default:
 		if stored, err = t.putBody(r); err == nil && !stored {
 			_, err = t.do(t.w.st.removeState, r.n)
