@@ -2,6 +2,7 @@ package sqlitestore
 
 import (
 	"database/sql/driver"
+	"strings"
 
 	"github.com/jmoiron/sqlx"
 
@@ -199,6 +200,9 @@ func (t *tx) doCold(query string, args ...any) (int64, error) {
 
 var putMark = upsert("marks", "name, value")
 
+// putMarks keeps the last numbers that were given.
+var putMarks = strings.Replace(putMark, "(?, ?)", "('seq', ?), ('events', ?)", 1)
+
 const putEvents = `INSERT INTO events (first, at, packed) VALUES (?, ?, ?)`
 
 // flush writes the counters and the events of the group.
@@ -219,26 +223,15 @@ func (t *tx) flush() error {
 			return err
 		}
 	}
-	if len(touched) > 0 {
-		if _, err := t.do(t.w.st.putMark, "seq", t.w.seq); err != nil {
-			return err
-		}
-	}
-	return t.flushEvents()
-}
-
-// flushEvents writes the events of the group, nearly always as one row: an append
-// at the end of one table is all that history costs.
-func (t *tx) flushEvents() error {
-	n := t.group.stored + len(t.group.events)
-	if n == 0 {
-		return nil
-	}
-	if err := t.putRows(t.group.events); err != nil {
+	if err := t.putRows(t.group.events); err != nil { // nearly always as one: an append at the end of one table is all that history costs
 		return err
 	}
+	n := t.group.stored + len(t.group.events)
+	if len(touched) == 0 && n == 0 {
+		return nil
+	}
 	t.w.events += int64(n)
-	_, err := t.do(t.w.st.putMark, "events", t.w.events)
+	_, err := t.do(t.w.st.putMarks, t.w.seq, t.w.events)
 	return err
 }
 
