@@ -40,6 +40,7 @@ type fake struct {
 	came    chan struct{}
 	fetches []job.FetchRequest
 	words   []word
+	batches []int // how many ACKs came together
 	beats   []job.Beat
 	tokens  int
 
@@ -129,6 +130,31 @@ func (f *fake) say(ctx context.Context, w word) (*job.Job, error) {
 
 func (f *fake) Ack(ctx context.Context, c job.Claim, result json.RawMessage) (*job.Job, error) {
 	return f.say(ctx, word{verb: "ack", claim: c, result: string(result)})
+}
+
+// AckAll takes many as Ack takes one, in their order. Trouble with one is trouble with all.
+func (f *fake) AckAll(ctx context.Context, acks []job.AckRequest) ([]job.Acked, error) {
+	f.mu.Lock()
+	f.batches = append(f.batches, len(acks))
+	f.mu.Unlock()
+	acked := make([]job.Acked, len(acks))
+	for i, a := range acks {
+		_, err := f.Ack(ctx, a.Claim, a.Result)
+		if k := job.KindOf(err); err != nil && (k == job.Unavailable || k == job.Internal) {
+			return nil, err
+		}
+		acked[i] = job.Acked{FinishedAt: time.Now(), Err: err}
+	}
+	return acked, nil
+}
+
+func (f *fake) Next(ctx context.Context, acks []job.AckRequest, r job.FetchRequest) ([]job.Acked, []*job.Job, error) {
+	acked, err := f.AckAll(ctx, acks)
+	if err != nil {
+		return nil, nil, err
+	}
+	jobs, err := f.Fetch(ctx, r)
+	return acked, jobs, err
 }
 
 func (f *fake) Fail(ctx context.Context, c job.Claim, failure job.Failure) (*job.Job, error) {

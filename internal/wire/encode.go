@@ -101,21 +101,26 @@ func ends(b *rawjson.Writer, j *job.Job) {
 // of the jobs, so each has its lease token.
 func AppendFetched(dst []byte, jobs []*job.Job, p Profile) []byte {
 	b := rawjson.Object(dst)
+	fetched(&b, jobs, p)
+	return b.Close()
+}
+
+// fetched appends the jobs of a FETCH, and the first of them alone.
+func fetched(b *rawjson.Writer, jobs []*job.Job, p Profile) {
 	v := job.View{ToHolder: true, HideTimeout: p == V1}
 	b.Array("jobs")
-	from, to := len(b), len(b)
+	from, to := len(*b), len(*b)
 	for i, j := range jobs {
 		b.Element()
-		b = j.AppendJSON(b, v)
+		*b = j.AppendJSON(*b, v)
 		if i == 0 {
-			to = len(b)
+			to = len(*b)
 		}
 	}
 	b.EndArray()
 	if len(jobs) > 0 {
-		b.Raw("job", b[from:to])
+		b.Raw("job", (*b)[from:to])
 	}
-	return b.Close()
 }
 
 // AppendAck appends the answer to an ACK (contract §3.9).

@@ -91,7 +91,7 @@ func (e *endless) Read(p []byte) (int, error) {
 
 // Without a Content-Length reading stops right behind the limit.
 func TestTooLargeChunked(t *testing.T) {
-	for path, limit := range map[string]int64{pushPath: job.MaxJobBytes, batchPath: wire.MaxBatchBytes, ackPath: maxEnd} {
+	for path, limit := range map[string]int64{pushPath: job.MaxJobBytes, batchPath: wire.MaxBatchBytes, ackPath: wire.MaxEndBytes} {
 		f, e := world(), &endless{}
 		r := httptest.NewRequest("POST", path, e)
 		r.Host = "localhost"
