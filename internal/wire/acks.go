@@ -84,7 +84,7 @@ func (a *Acks) read(list json.RawMessage) error {
 		one = job.AckRequest{}
 		switch {
 		case v[0] != '{':
-			err = job.Errorf(job.Malformed, "an element of acks must be an object with a job_id%s", got(v))
+			err = refuse("acks", "must have only objects in it, each with a job_id"+got(v))
 		case len(v) > MaxEndBytes:
 			err = job.Errorf(job.TooLarge, "an ACK of %d bytes is too large, at most %d are taken", len(v), MaxEndBytes).
 				With(map[string]any{"size": len(v), "limit": MaxEndBytes})
@@ -153,16 +153,9 @@ func (a *Acks) results(b *rawjson.Writer, acked []job.Acked, requestID string) {
 }
 
 func refusedAck(b *rawjson.Writer, r refusal, requestID string) {
-	b.Bool("ok", false)
-	id := string(r.id)
-	b.Optional("id", id).Optional("job_id", id)
-	spliceError(b, r.err, requestID)
-}
-
-// spliceError writes what an error is answered with, and the status that it has alone.
-func spliceError(b *rawjson.Writer, err error, requestID string) {
-	status, body := EncodeError(err, requestID)
-	b.Int("status", int64(status)).Splice(body)
+	status, body := EncodeError(r.err, requestID)
+	b.Bool("ok", false).Int("status", int64(status))
+	b.Optional("id", string(r.id)).Optional("job_id", string(r.id)).Splice(body)
 }
 
 // AppendNext appends the answer to an ACK and FETCH in one (contract §3.27). err is why
@@ -171,7 +164,8 @@ func AppendNext(dst []byte, a Acks, acked []job.Acked, jobs []*job.Job, err erro
 	b := rawjson.Object(dst)
 	a.results(&b, acked, requestID)
 	if err != nil {
-		spliceError(&b, err, requestID)
+		status, body := EncodeError(err, requestID)
+		b.Int("status", int64(status)).Splice(body)
 	}
 	fetched(&b, jobs, p)
 	return b.Close()

@@ -18,7 +18,7 @@ const (
 	MaxWait       = 20 * time.Second            // how long a FETCH may wait
 	MaxQueues     = 1000                        // queues that one FETCH or BEAT names
 	MaxEndBytes   = job.MaxResultBytes + 64<<10 // one ACK or FAIL: a result, and what stands beside it
-	MaxNextBytes  = 4 << 20                     // the body of an ACK and FETCH in one: it is held while that waits
+	MaxAcksBytes  = 4 << 20                     // the body of many ACKs: beside a FETCH it is held while that waits
 )
 
 // DecodePush reads the body of POST /ojs/v1/jobs (contract §2.2). The envelope

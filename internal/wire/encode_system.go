@@ -143,7 +143,7 @@ func limits(b *rawjson.Writer) {
 		name string
 		n    int64
 	}{
-		{"max_job_size", job.MaxJobBytes}, {"max_batch_body_size", MaxBatchBytes}, {"max_batch_size", job.MaxBatch}, {"max_ack_batch_size", job.MaxAcks}, {"max_next_body_size", MaxNextBytes},
+		{"max_job_size", job.MaxJobBytes}, {"max_batch_body_size", MaxBatchBytes}, {"max_batch_size", job.MaxBatch}, {"max_ack_batch_size", job.MaxAcks}, {"max_ack_batch_body_size", MaxAcksBytes},
 		{"max_meta_size", job.MaxMetaBytes}, {"max_result_size", job.MaxResultBytes}, {"max_error_size", job.MaxErrorBytes},
 		{"max_type_length", job.MaxTypeLen}, {"max_queue_length", job.MaxQueueLen}, {"max_json_depth", job.MaxDepth},
 		{"max_fetch_count", MaxFetch}, {"max_wait_ms", MaxWait.Milliseconds()},

@@ -67,7 +67,7 @@ func (a *api) fetch(c echo.Context) error {
 // says so, whatever becomes of the FETCH: a caller that is told of an error would take
 // it that nothing was done.
 func (a *api) next(c echo.Context) error {
-	raw, err := body(c, wire.MaxNextBytes)
+	raw, err := body(c, wire.MaxAcksBytes)
 	if err != nil {
 		return err
 	}
@@ -169,10 +169,9 @@ func (a *api) release(ctx context.Context, claim job.Claim) {
 	}
 }
 
-// ack is ACK, of one job or of many (contract §3.9). Only one of many may be as long as
-// a batch.
+// ack is ACK, of one job or of many (contract §3.9). Only one of many may be so long.
 func (a *api) ack(c echo.Context) error {
-	raw, err := body(c, wire.MaxBatchBytes)
+	raw, err := body(c, wire.MaxAcksBytes)
 	if err != nil {
 		return err
 	}
