@@ -324,6 +324,28 @@ func TestWorkerGathersAcks(t *testing.T) {
 	}
 }
 
+// What waits behind the acker's request when all slots are taken goes with the wish for
+// the next jobs.
+func TestWorkerGathersAcksBehindTheAcker(t *testing.T) {
+	t.Parallel()
+	o := quietly()
+	o.Concurrency = 2
+	begin := func() *fake {
+		f := newFake(newJob(1, "a.b"))
+		f.lag = 10 * time.Millisecond
+		return f
+	}
+	handle := func(w *client.Worker) { w.HandleFunc("a.b", takes(5*time.Millisecond)) }
+	bubble(t, begin, o, handle, func(f *fake, _ *running) {
+		later(7 * time.Millisecond) // the first job's ACK is on its way, until 15 ms
+		f.add(newJob(2, "a.b"))     // and takes the other slot, until 12 ms
+		later(time.Second)
+		if got, want := fmt.Sprint(f.requests()), "[ack 1 at 5ms next 1 at 15ms]"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+}
+
 // Results that are large together go in several requests.
 func TestWorkerBoundsItsRequests(t *testing.T) {
 	t.Parallel()

@@ -123,4 +123,12 @@ func TestVerdictsAreLogged(t *testing.T) {
 			t.Errorf("POST %s: the log has %s", path, text)
 		}
 	}
+	f := world()
+	f.next = func(context.Context, []job.AckRequest, job.FetchRequest) ([]job.Acked, []*job.Job, error) {
+		return make([]job.Acked, 1), nil, failures["e007"]
+	}
+	log.Reset()
+	if w := serve(New(f, o), "POST", nextPath, nextBody); w.Code != 200 || strings.Count(log.String(), "/secret/path") == 0 {
+		t.Errorf("%d, the log has %s", w.Code, log)
+	}
 }
