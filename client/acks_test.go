@@ -371,6 +371,30 @@ func TestWorkerBoundsItsRequests(t *testing.T) {
 	})
 }
 
+// What did not fit into one request goes in the next one, also where nothing else happens.
+func TestWorkerSendsWhatDidNotFit(t *testing.T) {
+	t.Parallel()
+	o := quietly()
+	o.Concurrency = 4
+	handle := func(w *client.Worker) {
+		w.Handle("a.b", func(context.Context, *job.Job) (any, error) {
+			return json.RawMessage(`"` + strings.Repeat("x", 800<<10) + `"`), nil
+		})
+		w.HandleFunc("a.long", takes(time.Hour))
+	}
+	begin := func() *fake {
+		f := newFake(append(jobsOf("a.b", 1, 2, 3, 4), jobsOf("a.long", 5, 6, 7, 8)...)...)
+		f.lag = time.Second
+		return f
+	}
+	bubble(t, begin, o, handle, func(f *fake, _ *running) {
+		later(10 * time.Second)
+		if got := verbs(f.said()); got != "ack ack ack ack " {
+			t.Errorf("said %q", got)
+		}
+	})
+}
+
 // An attempt whose ACK has its own trouble goes its own way, and its neighbours theirs.
 func TestWorkerHeedsEachVerdict(t *testing.T) {
 	t.Parallel()
@@ -418,6 +442,89 @@ func (s stuck) Next(ctx context.Context, acks []job.AckRequest, _ job.FetchReque
 	s.send("next", len(acks))
 	<-ctx.Done()
 	return nil, nil, job.Errorf(job.Unavailable, "gone: %w", ctx.Err())
+}
+
+// hung is a server to which the first requests with ACKs get lost on the way: they have no
+// answer for 30 s.
+type hung struct {
+	*fake
+	left *atomic.Int64
+}
+
+func (h hung) hang(ctx context.Context, verb string, n int) error {
+	h.send(verb, n)
+	if h.left.Add(-1) < 0 {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(30 * time.Second):
+	}
+	return job.Errorf(job.Unavailable, "no answer")
+}
+
+func (h hung) AckAll(ctx context.Context, acks []job.AckRequest) ([]job.Acked, error) {
+	if err := h.hang(ctx, "ack", len(acks)); err != nil {
+		return nil, err
+	}
+	return h.ackAll(ctx, acks)
+}
+
+func (h hung) Next(ctx context.Context, acks []job.AckRequest, f job.FetchRequest) ([]job.Acked, []*job.Job, error) {
+	if err := h.hang(ctx, "next", len(acks)); err != nil {
+		return nil, nil, err
+	}
+	acked, err := h.ackAll(ctx, acks)
+	if err != nil {
+		return nil, nil, err
+	}
+	jobs, err := h.Fetch(ctx, f)
+	return acked, jobs, err
+}
+
+// Requests that get lost keep the ACKs behind them waiting for a second, and no longer.
+func TestWorkerDoesNotWaitBehindARequestThatIsLost(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		slots int
+		lost  int64
+		want  string
+	}{
+		"the fetcher's": {4, 1, "[next 1 at 0s ack 1 at 1s ack 1 at 3s]"},
+		"the acker's":   {9, 1, "[ack 1 at 0s ack 1 at 1s ack 1 at 3s]"},
+		"both":          {4, 2, "[next 1 at 0s ack 1 at 1s ack 1 at 3s]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake(newJob(1, "a.now"), newJob(2, "a.half"), newJob(3, "a.three"), newJob(4, "a.long"))
+				var lost atomic.Int64
+				lost.Store(tt.lost)
+				o := quietly()
+				o.Concurrency = tt.slots
+				w := client.NewWorker(hung{f, &lost}, o)
+				w.HandleFunc("a.now", instantly)
+				w.HandleFunc("a.half", takes(500*time.Millisecond))
+				w.HandleFunc("a.three", takes(3*time.Second))
+				w.HandleFunc("a.long", takes(20*time.Second))
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error)
+				go func() { done <- w.Run(ctx) }()
+				time.Sleep(10 * time.Second)
+				if got := fmt.Sprint(f.requests()); got != tt.want {
+					t.Errorf("sent %s, want %s", got, tt.want)
+				}
+				time.Sleep(70 * time.Second)
+				cancel()
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+				if got := f.said(); len(got) != 4 {
+					t.Errorf("said %+v, want all four ACKs", got)
+				}
+			})
+		})
+	}
 }
 
 // A worker that is told to stop does not wait for an answer, and its ACKs are sent on: the

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/outrider-jobs/outrider/job"
 )
@@ -11,7 +12,11 @@ import (
 // its way. What is finished meanwhile goes together in the next one. That is an ACK and
 // FETCH in one wherever the worker wants jobs for the slots that become free: it does not
 // wait for jobs, so that nothing waits behind it. While the fetcher waits for jobs, is to
-// fetch none, or pauses, the acker sends the ACKs alone.
+// fetch none, or pauses, the acker sends the ACKs alone. A request that gets no answer
+// keeps nothing else waiting for long: another acker takes over.
+
+// soonTime is how long ACKs wait for the answer to those before them.
+const soonTime = time.Second
 
 // maxResults is how many bytes of results go into one request, but for a single one that
 // is longer.
@@ -45,11 +50,12 @@ type outgoing struct {
 	mu      sync.Mutex // guards the rest
 	waiting []*ack
 	sender  sender
+	turn    int  // of the sender; each has another
 	parked  bool // the fetcher has nothing to do, and would send them
 }
 
-// put adds an ACK, and reports whether the acker must be started for it.
-func (o *outgoing) put(a *ack) (start bool) {
+// put adds an ACK, and returns the turn of the acker that must be started for it, if any.
+func (o *outgoing) put(a *ack) (turn int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.waiting = append(o.waiting, a)
@@ -59,14 +65,20 @@ func (o *outgoing) put(a *ack) (start bool) {
 	return o.engage()
 }
 
-// engage makes the acker the sender if there is something to send and nobody sends, and
-// reports that. The caller holds mu, and starts it.
-func (o *outgoing) engage() bool {
+// engage makes an acker the sender if there is something to send and nobody sends, and
+// returns its turn, else 0. The caller holds mu, and starts it.
+func (o *outgoing) engage() (turn int) {
 	if o.sender != nobody || len(o.waiting) == 0 {
-		return false
+		return 0
 	}
-	o.sender = acker
-	return true
+	o.hand(acker)
+	return o.turn
+}
+
+// hand makes s the sender. The caller holds mu.
+func (o *outgoing) hand(s sender) {
+	o.sender = s
+	o.turn++
 }
 
 // wake wakes the fetcher. The caller holds mu.
@@ -83,7 +95,10 @@ func (o *outgoing) park() {
 	defer o.mu.Unlock()
 	o.parked = true
 	if o.sender == nobody {
-		o.sender = fetcher
+		o.hand(fetcher)
+	}
+	if o.sender == fetcher && len(o.waiting) > 0 { // what did not fit into the request before
+		o.wake()
 	}
 }
 
@@ -99,9 +114,9 @@ func (o *outgoing) forFetcher(slots int) (taken []*ack) {
 	return taken
 }
 
-// leave says that the fetcher sends nothing for now, and reports whether the acker must
-// be started in its place.
-func (o *outgoing) leave() (start bool) {
+// leave says that the fetcher sends nothing for now, and returns the turn of the acker that
+// must be started in its place, if any.
+func (o *outgoing) leave() (turn int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.parked = false
@@ -111,14 +126,34 @@ func (o *outgoing) leave() (start bool) {
 	return o.engage()
 }
 
-// forAcker takes the ACKs that the acker is to send next. None ends it: there are none,
-// or the fetcher sends them.
-func (o *outgoing) forAcker() []*ack {
+// current is the turn of the present sender.
+func (o *outgoing) current() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.turn
+}
+
+// overdue says that the sender of that turn has no answer yet, and returns the turn of the
+// acker that must be started in its place, if any.
+func (o *outgoing) overdue(turn int) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.turn == turn {
+		o.sender = nobody
+	}
+	return o.engage()
+}
+
+// forAcker takes the ACKs that the acker of that turn is to send next. None ends it: there
+// are none, or somebody else sends them.
+func (o *outgoing) forAcker(turn int) []*ack {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
+	case o.turn != turn:
+		return nil
 	case o.parked:
-		o.sender = fetcher
+		o.hand(fetcher)
 		o.wake()
 		return nil
 	case len(o.waiting) == 0:
@@ -145,27 +180,36 @@ func (o *outgoing) take() []*ack {
 // deliver sends an ACK, alone or with others, and returns what the server says to it.
 func (r *run) deliver(a *attempt, req job.AckRequest) error {
 	one := &ack{req, make(chan heard, 1)}
-	if r.out.put(one) {
-		go r.sendAcks()
-	}
+	r.startAcker(r.out.put(one))
 	h := <-one.heard // whoever sends it says something, at the latest when r.reports has ended
 	a.slotless = h.slotless
 	return h.err
 }
 
 // leave lets the acker send what the fetcher would have sent.
-func (r *run) leave() {
-	if r.out.leave() {
-		go r.sendAcks()
+func (r *run) leave() { r.startAcker(r.out.leave()) }
+
+// startAcker starts the acker of that turn; 0 is none. It has ended when the attempts that
+// it sends for have.
+func (r *run) startAcker(turn int) {
+	if turn > 0 {
+		go r.sendAcks(turn)
 	}
 }
 
-// sendAcks is the acker: it sends what waits until nothing does, or the fetcher would. It
-// has ended when the attempts that it sends for have.
-func (r *run) sendAcks() {
-	for acks := r.out.forAcker(); acks != nil; {
+// promptly lets another acker take over from the sender of that turn where its request
+// gets no answer soon. Whoever calls it calls answered when it has one.
+func (r *run) promptly(turn int) (answered func() bool) {
+	return time.AfterFunc(soonTime, func() { r.startAcker(r.out.overdue(turn)) }).Stop
+}
+
+// sendAcks is the acker: it sends what waits until nothing does, or somebody else would.
+func (r *run) sendAcks(turn int) {
+	for acks := r.out.forAcker(turn); acks != nil; {
+		answered := r.promptly(turn)
 		acked, err := r.svc.AckAll(r.reports, requests(acks))
-		more := r.out.forAcker() // before slots become free, so that the fetcher finds both
+		answered()
+		more := r.out.forAcker(turn) // before slots become free, so that the fetcher finds both
 		for i, a := range acks {
 			a.heard <- heard{err: verdict(acked, i, err)}
 		}
@@ -176,7 +220,9 @@ func (r *run) sendAcks() {
 // next sends ACKs and claims jobs for n free slots and those of the ACKs, which it takes
 // over, if there are jobs now.
 func (r *run) next(ctx context.Context, acks []*ack, n int) error {
+	answered := r.promptly(r.out.current())
 	acked, jobs, err := r.svc.Next(r.reports, requests(acks), r.request(n+len(acks), 0))
+	answered()
 	for i, a := range acks {
 		h := heard{err: verdict(acked, i, err)}
 		if h.slotless = over(h.err); h.slotless {
