@@ -42,6 +42,8 @@ func (c *Client) refused(err error) bool {
 		return false
 	case job.NotFound, job.NotAllowed: // an older server has come to this address
 		c.many.Store(new(bool))
+	case job.Invalid, job.Malformed: // or so it seems
+		c.many.Store(nil)
 	}
 	return true
 }

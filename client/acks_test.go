@@ -207,6 +207,25 @@ func TestAcksThatAreTooManyForTheServer(t *testing.T) {
 	}
 }
 
+// An older server that came unnoticed takes many ACKs for one without a job_id: what it
+// can is asked then.
+func TestAcksThatTheServerDoesNotUnderstand(t *testing.T) {
+	t.Parallel()
+	extensions := many
+	o := &old{manifest: func() exchange { return exchange{200, extensions} }, batch: 400}
+	c, _ := clientOf(t, o)
+	for _, want := range []string{"ack f, ack of many, manifest", "ack f, manifest", "ack f"} {
+		acked, err := c.AckAll(t.Context(), []job.AckRequest{{Claim: job.Claim{ID: id1}}})
+		if err != nil || acked[0].Err != nil {
+			t.Errorf("got %+v, %v", acked, err)
+		}
+		if got := o.heard(); got != want {
+			t.Errorf("asked %q, want %q", got, want)
+		}
+		extensions = single
+	}
+}
+
 // A server in trouble is asked for nothing more behind an ACK that it did not take.
 func TestNoFetchBehindTrouble(t *testing.T) {
 	t.Parallel()

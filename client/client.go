@@ -21,8 +21,9 @@ import (
 // never reached the server, or got no answer, is Unavailable; it may or may not
 // have been carried out.
 //
-// A Client never repeats a request by itself. It is safe to repeat an Enqueue whose
-// envelopes have IDs, and an Ack or a Fail whose claim has a token.
+// A Client never repeats a request by itself that may have been carried out. It is safe
+// to repeat an Enqueue whose envelopes have IDs, and an Ack, AckAll, Next or Fail whose
+// claims have tokens.
 type Client struct {
 	http    *http.Client
 	base    string // "http://host:port", no slash at the end
@@ -49,7 +50,7 @@ const (
 	// maxReply bounds an answer: the largest lists hold 200 jobs of 1 MiB.
 	maxReply = 512 << 20
 	// idleConns is how many connections are kept for the next requests: a worker
-	// uses one per job that finishes at the same moment.
+	// uses one for its ACKs, one more for each job that fails at the same moment.
 	idleConns = 256
 	// idleTime is shorter than a server keeps a silent connection, so that we
 	// do not write to one that it is closing.
