@@ -18,6 +18,7 @@ type attempt struct {
 	cancel   context.CancelCauseFunc // ends the handler's context
 	ended    atomic.Bool             // by end: the server no longer counts on this attempt
 	returned atomic.Bool             // the handler is done, its outcome may be on its way
+	slotless bool                    // its slot is the next job's already; its goroutine's alone
 }
 
 // end ends the handler's context, because the job is no longer this attempt's.
@@ -57,7 +58,9 @@ func (r *run) attempt(ctx context.Context, a *attempt) {
 		r.mu.Lock()
 		delete(r.active, a)
 		r.mu.Unlock()
-		r.release(1)
+		if !a.slotless {
+			r.release(1)
+		}
 	}()
 	out = r.call(ctx, a.job)
 }
@@ -124,7 +127,8 @@ func (r *run) settle(ctx context.Context, a *attempt, out outcome, took time.Dur
 }
 
 func (r *run) ack(a *attempt, result json.RawMessage, took time.Duration) {
-	_, err := r.report(a, func(ctx context.Context) (*job.Job, error) { return r.svc.Ack(ctx, a.claim, result) })
+	req := job.AckRequest{Claim: a.claim, Result: result}
+	_, err := r.report(a, func(context.Context) (*job.Job, error) { return nil, r.deliver(a, req) })
 	switch {
 	case err == nil:
 		r.log.Debug("job done", a.attrs("duration", took)...)

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/outrider-jobs/outrider/internal/wire"
@@ -20,13 +21,15 @@ import (
 // never reached the server, or got no answer, is Unavailable; it may or may not
 // have been carried out.
 //
-// A Client never repeats a request by itself. It is safe to repeat an Enqueue whose
-// envelopes have IDs, and an Ack or a Fail whose claim has a token.
+// A Client never repeats a request by itself that may have been carried out. It is safe
+// to repeat an Enqueue whose envelopes have IDs, and an Ack, AckAll, Next or Fail whose
+// claims have tokens.
 type Client struct {
 	http    *http.Client
 	base    string // "http://host:port", no slash at the end
 	shown   string // the address as the caller gave it
 	timeout time.Duration
+	many    atomic.Pointer[bool] // whether the server takes several ACKs at once; nil is not known
 }
 
 var _ job.Service = (*Client)(nil)
@@ -47,7 +50,7 @@ const (
 	// maxReply bounds an answer: the largest lists hold 200 jobs of 1 MiB.
 	maxReply = 512 << 20
 	// idleConns is how many connections are kept for the next requests: a worker
-	// uses one per job that finishes at the same moment.
+	// uses one for its ACKs, one more for each job that fails at the same moment.
 	idleConns = 256
 	// idleTime is shorter than a server keeps a silent connection, so that we
 	// do not write to one that it is closing.
@@ -111,10 +114,11 @@ func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse
 // Close closes the connections that are idle. The Client stays usable.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// call is one request below /ojs/v1.
+// call is one request, below /ojs/v1 but for the manifest.
 type call struct {
 	method string
 	path   string // with the query
+	whole  bool   // path is below the address, and not below /ojs/v1
 	body   []byte
 	wait   time.Duration // how long the server may take on top of the timeout
 
@@ -167,7 +171,11 @@ func (c *Client) send(ctx context.Context, r call) (status int, body []byte, err
 	if r.body != nil {
 		content = bytes.NewReader(r.body)
 	}
-	req, err := http.NewRequestWithContext(inner, r.method, c.base+"/ojs/v1"+r.path, content)
+	root := c.base + "/ojs/v1"
+	if r.whole {
+		root = c.base
+	}
+	req, err := http.NewRequestWithContext(inner, r.method, root+r.path, content)
 	if err != nil {
 		return 0, nil, job.Errorf(job.Invalid, "request to %s: %w", c.shown, err)
 	}
@@ -217,6 +225,7 @@ func (c *Client) unreached(ctx, inner context.Context, err error) error {
 	if ctx.Err() != nil {
 		return job.Errorf(job.Unavailable, "gave up on %s: %w", c.shown, ctx.Err())
 	}
+	c.many.Store(nil)
 	if inner.Err() != nil {
 		return job.Errorf(job.Unavailable, "no answer from %s in %s: %w", c.shown, c.timeout, inner.Err())
 	}

@@ -25,6 +25,15 @@ type word struct {
 	at      time.Duration // since the fake was made
 }
 
+// sent is a request with ACKs: its verb, how many they are, and when it came.
+type sent struct {
+	verb string
+	n    int
+	at   time.Duration
+}
+
+func (s sent) String() string { return fmt.Sprint(s.verb, " ", s.n, " at ", s.at) }
+
 // fake is a job.Worker in memory. Its hooks, all optional, force what a real
 // server does seldom.
 type fake struct {
@@ -34,12 +43,15 @@ type fake struct {
 
 	onFarewell func() error
 
+	lag time.Duration // how long an answer to ACKs takes
+
 	mu      sync.Mutex // guards the rest
 	began   time.Time
 	waiting []*job.Job
 	came    chan struct{}
 	fetches []job.FetchRequest
 	words   []word
+	sent    []sent
 	beats   []job.Beat
 	tokens  int
 
@@ -131,6 +143,42 @@ func (f *fake) Ack(ctx context.Context, c job.Claim, result json.RawMessage) (*j
 	return f.say(ctx, word{verb: "ack", claim: c, result: string(result)})
 }
 
+// AckAll takes many as Ack takes one, in their order. Trouble with one is trouble with all.
+func (f *fake) AckAll(ctx context.Context, acks []job.AckRequest) ([]job.Acked, error) {
+	f.send("ack", len(acks))
+	return f.ackAll(ctx, acks)
+}
+
+// send notes a request with ACKs, and takes its time.
+func (f *fake) send(verb string, n int) {
+	f.mu.Lock()
+	f.sent = append(f.sent, sent{verb, n, time.Since(f.began)})
+	f.mu.Unlock()
+	time.Sleep(f.lag)
+}
+
+func (f *fake) ackAll(ctx context.Context, acks []job.AckRequest) ([]job.Acked, error) {
+	acked := make([]job.Acked, len(acks))
+	for i, a := range acks {
+		_, err := f.Ack(ctx, a.Claim, a.Result)
+		if k := job.KindOf(err); err != nil && (k == job.Unavailable || k == job.Internal) {
+			return nil, err
+		}
+		acked[i] = job.Acked{FinishedAt: time.Now(), Err: err}
+	}
+	return acked, nil
+}
+
+func (f *fake) Next(ctx context.Context, acks []job.AckRequest, r job.FetchRequest) ([]job.Acked, []*job.Job, error) {
+	f.send("next", len(acks))
+	acked, err := f.ackAll(ctx, acks)
+	if err != nil {
+		return nil, nil, err
+	}
+	jobs, err := f.Fetch(ctx, r)
+	return acked, jobs, err
+}
+
 func (f *fake) Fail(ctx context.Context, c job.Claim, failure job.Failure) (*job.Job, error) {
 	verb := "fail"
 	if failure.Requeue {
@@ -173,6 +221,12 @@ func (f *fake) beaten() []job.Beat {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.beats)
+}
+
+func (f *fake) requests() []sent {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.sent)
 }
 
 func (f *fake) asked() []job.FetchRequest {

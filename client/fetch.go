@@ -10,16 +10,14 @@ import (
 // fetchAll fetches as many jobs as there are free slots, and starts an attempt
 // for each, until ctx ends or the server refuses.
 func (r *run) fetchAll(ctx context.Context) {
+	defer r.leave()
 	var backoff pauses
 	for {
-		n := r.takeSlots(ctx)
-		if n == 0 {
+		n, acks := r.takeSlots(ctx)
+		if n+len(acks) == 0 {
 			return
 		}
-		began := time.Now()
-		jobs, err := r.svc.Fetch(ctx, job.FetchRequest{Queues: r.o.Queues, Count: n, Worker: r.o.ID,
-			Visibility: r.o.Visibility, Wait: r.o.Wait})
-		r.take(ctx, jobs, n)
+		hasty, err := r.fetch(ctx, n, acks)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -30,12 +28,12 @@ func (r *run) fetchAll(ctx context.Context) {
 			if backoff.n == 0 {
 				r.log.Warn("fetch failed, will try again", "error", err)
 			}
-			if !sleep(ctx, backoff.next()) {
+			if !r.pause(ctx, backoff.next()) {
 				return
 			}
 			continue
-		case len(jobs) == 0 && time.Since(began) < r.o.Wait/2:
-			if !sleep(ctx, pollTime) {
+		case hasty:
+			if !r.pause(ctx, pollTime) {
 				return
 			}
 		}
@@ -44,6 +42,36 @@ func (r *run) fetchAll(ctx context.Context) {
 			backoff = pauses{}
 		}
 	}
+}
+
+// pause is sleep for the fetcher, whose ACKs do not wait for it.
+func (r *run) pause(ctx context.Context, d time.Duration) bool {
+	r.leave()
+	return sleep(ctx, d)
+}
+
+// fetch asks for jobs, for n slots that are free and those of the ACKs that it sends with
+// it. Without ACKs it waits for a job; hasty means that there was none and that the server
+// did not wait. When ctx ends fetch returns, and what came too late is given back.
+func (r *run) fetch(ctx context.Context, n int, acks []*ack) (hasty bool, err error) {
+	if len(acks) > 0 {
+		answer := make(chan error, 1)
+		go func() { answer <- r.next(ctx, acks, n) }()
+		select {
+		case err = <-answer:
+		case <-ctx.Done():
+		}
+		return false, err
+	}
+	r.leave()
+	began := time.Now()
+	jobs, err := r.svc.Fetch(ctx, r.request(n, r.o.Wait))
+	r.take(ctx, jobs, n)
+	return err == nil && len(jobs) == 0 && time.Since(began) < r.o.Wait/2, err
+}
+
+func (r *run) request(n int, wait time.Duration) job.FetchRequest {
+	return job.FetchRequest{Queues: r.o.Queues, Count: min(n, maxFetch), Worker: r.o.ID, Visibility: r.o.Visibility, Wait: wait}
 }
 
 // permanent reports whether a fetch would be refused for ever: what it asks is

@@ -35,8 +35,9 @@ const (
 )
 
 // run is one Run of a worker. Its goroutines are one that fetches, one that
-// beats, and one for each attempt; work starts and joins the first two, and has
-// joined an attempt when it holds the attempt's slot.
+// beats, one for each attempt, and those of requests with ACKs; work starts and joins
+// the first two, and has joined an attempt, and the requests that it waits for, when it
+// holds the attempt's slot.
 type run struct {
 	svc      job.Worker
 	o        WorkerOptions
@@ -56,6 +57,8 @@ type run struct {
 	reports     context.Context
 	stopReports context.CancelFunc
 
+	out outgoing
+
 	mu     sync.Mutex // guards active
 	active map[*attempt]bool
 }
@@ -64,7 +67,7 @@ func newRun(ctx context.Context, w *Worker) *run {
 	o := w.opts
 	r := &run{svc: w.svc, o: o, log: o.Logger.With("worker_id", o.ID), handlers: w.handlers, info: about(o),
 		slots: make(chan struct{}, o.Concurrency), directives: make(chan string, 1), refused: make(chan error, 1),
-		active: map[*attempt]bool{}}
+		out: outgoing{poke: make(chan struct{}, 1)}, active: map[*attempt]bool{}}
 	r.ctx, r.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	r.reports, r.stopReports = context.WithCancel(context.WithoutCancel(ctx))
 	r.release(o.Concurrency)
@@ -207,22 +210,30 @@ func (r *run) running() []*attempt {
 	return slices.Collect(maps.Keys(r.active))
 }
 
-// takeSlots takes at least one free slot, and all that are free up to the most that
-// a fetch gives. 0 means that ctx has ended.
-func (r *run) takeSlots(ctx context.Context) (n int) {
-	select {
-	case <-r.slots:
-	case <-ctx.Done():
-		return 0
-	}
-	for n = 1; n < maxFetch; n++ {
+// takeSlots waits for a free slot, or for ACKs that wait to be sent and whose slots will be
+// free. It takes them all, slots up to the most that a fetch gives. None means that ctx
+// has ended.
+func (r *run) takeSlots(ctx context.Context) (n int, acks []*ack) {
+	r.out.park()
+	for n+len(acks) == 0 {
 		select {
 		case <-r.slots:
-		default:
-			return n
+			n++
+		case <-r.out.poke:
+		case <-ctx.Done():
+			return 0, nil
 		}
+		for more := n > 0; more && n < maxFetch; {
+			select {
+			case <-r.slots:
+				n++
+			default:
+				more = false
+			}
+		}
+		acks = r.out.forFetcher(n)
 	}
-	return n
+	return n, acks
 }
 
 func (r *run) release(n int) {

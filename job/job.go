@@ -114,6 +114,7 @@ const (
 	MaxResultBytes = 1 << 20
 	MaxErrorBytes  = 64 << 10 // one error without its backtrace
 	MaxBatch       = 10_000
+	MaxAcks        = 1_000 // ACKs of one request
 	MaxTypeLen     = 255
 	MaxQueueLen    = 128
 	MaxDepth       = 128 // nesting of any JSON that is sent

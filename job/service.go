@@ -68,6 +68,19 @@ type Worker interface {
 	// Ack ends an attempt well and stores its result, which may be nil (§7.3).
 	// Conflict when the claim no longer holds the job, NotFound, TooLarge.
 	Ack(ctx context.Context, c Claim, result json.RawMessage) (*Job, error)
+	// AckAll is Ack of up to MaxAcks attempts at once (contract §3.9). They are judged
+	// in their order, each as if it came alone: what becomes of one changes nothing for
+	// its neighbours, and the answer has one verdict for each. They are stored in one
+	// transaction, or in several where their jobs are very large, and are on disk when
+	// AckAll returns. An error means that none was stored; Unavailable from a client
+	// without an answer is the exception. TooLarge for more than MaxAcks.
+	AckAll(ctx context.Context, acks []AckRequest) ([]Acked, error)
+	// Next is AckAll and then Fetch, in one step where that can be (contract §3.27). The
+	// acks are on disk before it waits for a job. acked is nil where none of them was
+	// stored; where it is there, err is about the fetch alone. The acks of a worker that
+	// is given no jobs count, and so do those beside a fetch that is refused. Sending
+	// them again is as harmless as it is for Ack. The errors of AckAll and of Fetch.
+	Next(ctx context.Context, acks []AckRequest, f FetchRequest) (acked []Acked, jobs []*Job, err error)
 	// Fail ends an attempt badly (§7.4); the job that comes back says whether
 	// it will be retried. Conflict, NotFound, and what [Failure.Validate] says.
 	Fail(ctx context.Context, c Claim, f Failure) (*Job, error)
@@ -100,6 +113,24 @@ type FetchRequest struct {
 	Visibility time.Duration // length of the reservation; 0 is the job's own, else the server's
 	Wait       time.Duration // how long to wait for a job; at most 20 s
 	Room       Room          `json:"-"` // ends the claim before Count when jobs are large; nil has room for all
+}
+
+// AckRequest is one ACK of several.
+type AckRequest struct {
+	Claim
+	Result json.RawMessage // nil is none
+}
+
+// Acked is the verdict on one ACK of several.
+type Acked struct {
+	FinishedAt time.Time // when the job was completed; zero with an Err
+	Err        error     // why it was not, as [Worker.Ack] says it
+}
+
+// TooManyAcks is the TooLarge for n ACKs in one call.
+func TooManyAcks(n int) error {
+	return Errorf(TooLarge, "%d ACKs in one call, at most %d are taken; send several calls", n, MaxAcks).
+		With(map[string]any{"size": n, "max_ack_batch_size": MaxAcks})
 }
 
 // Beat is a heartbeat.

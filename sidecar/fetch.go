@@ -17,30 +17,54 @@ const (
 // Fetch claims jobs; see [job.Worker]. A fetch that waits is woken by the job
 // that comes, not by a poll.
 func (s *Sidecar) Fetch(ctx context.Context, f job.FetchRequest) ([]*job.Job, error) {
-	if len(f.Queues) == 0 || slices.Contains(f.Queues, "") {
-		return nil, job.Errorf(job.Invalid, "queues is required: the name of at least one queue to fetch from, and none empty").
-			With(map[string]any{"field": "queues"})
-	}
-	f.Count = min(max(f.Count, 1), maxCount)
-	idle, err := s.takesNoJobs(ctx, f.Worker)
-	if err != nil || idle {
+	if may, err := s.mayFetch(ctx, f); err != nil || !may {
 		return nil, err
 	}
-	if f.Wait <= 0 {
-		return s.claim(ctx, f)
+	return s.fetch(ctx, f, s.claim)
+}
+
+// mayFetch reports whether there may be jobs for a FETCH: it is valid, and neither
+// this server nor the worker is on its way out.
+func (s *Sidecar) mayFetch(ctx context.Context, f job.FetchRequest) (bool, error) {
+	if len(f.Queues) == 0 || slices.Contains(f.Queues, "") {
+		return false, job.Errorf(job.Invalid, "queues is required: the name of at least one queue to fetch from, and none empty").
+			With(map[string]any{"field": "queues"})
 	}
-	return s.await(ctx, f)
+	idle, err := s.takesNoJobs(ctx, f.Worker)
+	return err == nil && !idle && !s.isQuiet(), err
+}
+
+// isQuiet reports whether no FETCH gets jobs any more; see [Sidecar.Quiet].
+func (s *Sidecar) isQuiet() bool {
+	select {
+	case <-s.quiet:
+		return true
+	default:
+		return false
+	}
+}
+
+// claimer takes what is there.
+type claimer func(context.Context, job.FetchRequest) ([]*job.Job, error)
+
+// fetch claims, and waits as the FETCH asks.
+func (s *Sidecar) fetch(ctx context.Context, f job.FetchRequest, claim claimer) ([]*job.Job, error) {
+	f.Count = min(max(f.Count, 1), maxCount)
+	if f.Wait <= 0 {
+		return claim(ctx, f)
+	}
+	return s.await(ctx, f, claim)
 }
 
 // await claims, and waits for a job to come if there is none.
-func (s *Sidecar) await(ctx context.Context, f job.FetchRequest) ([]*job.Job, error) {
+func (s *Sidecar) await(ctx context.Context, f job.FetchRequest, claim claimer) ([]*job.Job, error) {
 	w := &waiter{signal: make(chan struct{}, 1), queues: f.Queues}
 	s.wakeups.arm(w)
 	defer s.wakeups.leave(w)
 	timeout := time.NewTimer(min(f.Wait, maxWait))
 	defer timeout.Stop()
 	for {
-		jobs, err := s.claim(ctx, f)
+		jobs, err := claim(ctx, f)
 		if err != nil {
 			s.wakeups.pass(w) // what woke it may be there still
 			return nil, err
@@ -67,76 +91,96 @@ func (s *Sidecar) await(ctx context.Context, f job.FetchRequest) ([]*job.Job, er
 
 // claim takes what is there (contract §4.2).
 func (s *Sidecar) claim(ctx context.Context, f job.FetchRequest) ([]*job.Job, error) {
-	select {
-	case <-s.quiet:
-		return nil, nil
-	default:
-	}
-	for {
+	for !s.isQuiet() {
 		got, more, err := s.claimSlice(ctx, f)
 		if err != nil || len(got) > 0 || !more {
 			return got, err
 		}
 	}
+	return nil, nil
 }
 
-// claimSlice claims in one transaction. What has expired is discarded on the
-// way; more reports that there was a whole slice of that, and perhaps jobs behind it.
+// claimSlice claims in one transaction; see [claiming.end] for what it returns.
 func (s *Sidecar) claimSlice(ctx context.Context, f job.FetchRequest) (got []*job.Job, more bool, err error) {
+	c := s.beginClaim(f)
+	defer c.asked.over()
+	if err := s.update(ctx, c.do); err != nil {
+		return nil, false, err
+	}
+	return c.end()
+}
+
+// claiming is what one transaction does for a FETCH.
+type claiming struct {
+	s       *Sidecar
+	f       job.FetchRequest
+	now     time.Time
+	asked   *question
+	got     []*job.Job
+	expired int  // found on the way, and discarded
+	noRoom  bool // there is no memory for the first of them
+	looked  bool // it was done at all
+}
+
+// beginClaim makes a claiming. Whoever calls it calls over of what it asked.
+func (s *Sidecar) beginClaim(f job.FetchRequest) *claiming {
 	now := s.now()
-	asked := s.answers.ask(now, "") // a FETCH is no sign of life (contract §4.9)
-	defer asked.over()
-	expired := 0
-	err = s.update(ctx, func(t *turn) error {
-		got, expired = nil, 0
-		if f.Room != nil {
-			f.Room.Reset()
+	return &claiming{s: s, f: f, now: now, asked: s.answers.ask(now, "")} // a FETCH is no sign of life (contract §4.9)
+}
+
+// do claims in a transaction. It may run more than once.
+func (c *claiming) do(t *turn) error {
+	c.got, c.expired, c.noRoom, c.looked = nil, 0, false, true
+	if c.f.Room != nil {
+		c.f.Room.Reset()
+	}
+	for ask := c.f.Count; ask > 0; {
+		found, err := t.Available(c.f.Queues, ask)
+		if err != nil {
+			return err
 		}
-		for ask := f.Count; ask > 0; {
-			found, err := t.Available(f.Queues, ask)
+		before := c.expired
+		for _, j := range found {
+			if j.Expired(c.now) {
+				err = j.Expire(c.now)
+				c.expired++
+			} else if len(c.got) < c.f.Count {
+				if c.f.Room != nil && !c.f.Room.Take(j.Size()) {
+					c.noRoom = len(c.got) == 0 && c.expired == 0
+					return nil
+				}
+				err = j.Start(c.now, c.s.lease(c.f, j))
+				j.Limit(c.s.o.Timeout, 0)
+				c.asked.about(j.ID)
+				c.got = append(c.got, j)
+			} else {
+				break
+			}
 			if err != nil {
 				return err
 			}
-			before := expired
-			for _, j := range found {
-				if j.Expired(now) {
-					err = j.Expire(now)
-					expired++
-				} else if len(got) < f.Count {
-					if f.Room != nil && !f.Room.Take(j.Size()) {
-						if len(got) == 0 && expired == 0 {
-							return job.NoRoom()
-						}
-						return nil
-					}
-					err = j.Start(now, s.lease(f, j))
-					j.Limit(s.o.Timeout, 0)
-					asked.about(j.ID)
-					got = append(got, j)
-				} else {
-					break
-				}
-				if err != nil {
-					return err
-				}
-				if err := t.save(j); err != nil {
-					return err
-				}
-			}
-			// Where some have expired there may be more: look at many at once.
-			ask = 0
-			if expired > before && expired < slice && len(got) < f.Count {
-				ask = maxCount
+			if err := t.save(j); err != nil {
+				return err
 			}
 		}
-		return nil
-	})
-	if err != nil {
-		return nil, false, err
+		// Where some have expired there may be more: look at many at once.
+		ask = 0
+		if c.expired > before && c.expired < slice && len(c.got) < c.f.Count {
+			ask = maxCount
+		}
 	}
-	asked.answer(s.now(), got)
-	s.show(got...)
-	return got, expired >= slice, nil
+	return nil
+}
+
+// end is what has come of a transaction that is on disk. more reports that there may be
+// jobs behind a whole slice of those that had expired, or that it has not looked.
+func (c *claiming) end() (got []*job.Job, more bool, err error) {
+	if c.noRoom {
+		return nil, false, job.NoRoom()
+	}
+	c.asked.answer(c.s.now(), c.got)
+	c.s.show(c.got...)
+	return c.got, c.expired >= slice || !c.looked, nil
 }
 
 // lease is the reservation of one job for one attempt: as long as the request,

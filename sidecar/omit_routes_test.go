@@ -176,6 +176,11 @@ var answers = map[string]struct {
 	"Ack": {ask: func(w *omitWorld, s job.Service) ([]*job.Job, error) {
 		return one(s.Ack(w.t.Context(), job.Claim{ID: w.active().ID}, nil))
 	}},
+	"Next": {ask: func(w *omitWorld, s job.Service) ([]*job.Job, error) {
+		acks := []job.AckRequest{{Claim: job.Claim{ID: w.active().ID}}}
+		_, jobs, err := s.Next(w.t.Context(), acks, job.FetchRequest{Queues: []string{w.available().Queue}})
+		return jobs, err
+	}},
 	"Fail": {ask: func(w *omitWorld, s job.Service) ([]*job.Job, error) {
 		return one(s.Fail(w.t.Context(), job.Claim{ID: w.active().ID}, w.failure("E")))
 	}},
@@ -302,6 +307,7 @@ var shown = map[string]func(w *omitWorld) (path, body string){
 	"POST /ojs/v1/workers/ack": func(w *omitWorld) (string, string) {
 		return "", fmt.Sprintf(`{"job_id":%q}`, w.active().ID)
 	},
+	"POST /ojs/v1/workers/next": fetching,
 	"POST /ojs/v1/workers/nack": func(w *omitWorld) (string, string) {
 		return "", fmt.Sprintf(`{"job_id":%q,"error":{"type":"Traced","message":"no","cause":{"stack":%q},"backtrace":%q}}`, w.active().ID, leak, leak)
 	},

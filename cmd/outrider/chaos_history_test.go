@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
@@ -126,12 +125,24 @@ type listener struct {
 	h *history
 }
 
-func (l listener) Ack(ctx context.Context, c job.Claim, result json.RawMessage) (*job.Job, error) {
-	j, err := l.Client.Ack(ctx, c, result)
-	if err == nil {
-		l.h.acked(c.Token)
+func (l listener) AckAll(ctx context.Context, acks []job.AckRequest) ([]job.Acked, error) {
+	acked, err := l.Client.AckAll(ctx, acks)
+	l.note(acks, acked)
+	return acked, err
+}
+
+func (l listener) Next(ctx context.Context, acks []job.AckRequest, f job.FetchRequest) ([]job.Acked, []*job.Job, error) {
+	acked, jobs, err := l.Client.Next(ctx, acks, f)
+	l.note(acks, acked)
+	return acked, jobs, err
+}
+
+func (l listener) note(acks []job.AckRequest, acked []job.Acked) {
+	for i, v := range acked {
+		if v.Err == nil {
+			l.h.acked(acks[i].Token)
+		}
 	}
-	return j, err
 }
 
 // work runs a worker of the server at url until the test ends or stop is

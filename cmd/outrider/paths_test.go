@@ -12,6 +12,7 @@ const (
 	pathPush  = "/ojs/v1/jobs"
 	pathFetch = "/ojs/v1/workers/fetch"
 	pathAck   = "/ojs/v1/workers/ack"
+	pathNext  = "/ojs/v1/workers/next"
 )
 
 // fetchedJob is what a worker must name to acknowledge a job.

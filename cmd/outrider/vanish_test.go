@@ -43,7 +43,7 @@ func orText(s, otherwise string) string {
 type vanisher func(t *testing.T, l poller, body string, abort <-chan struct{}) (read bool)
 
 // poller is a server as its clients reach it.
-type poller struct{ network, where string }
+type poller struct{ network, where, path string }
 
 func (l poller) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	var d net.Dialer
@@ -62,7 +62,7 @@ func (l poller) fetch(t *testing.T, body string) net.Conn {
 		t.Error(err)
 		return nil
 	}
-	if _, err := fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", pathFetch, len(body), body); err != nil {
+	if _, err := fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", l.path, len(body), body); err != nil {
 		t.Error(err)
 		_ = c.Close()
 		return nil
@@ -86,7 +86,7 @@ func byContext(t *testing.T, l poller, body string, abort <-chan struct{}) bool 
 	r := &recorded{Conn: conn}
 	c := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return r, nil }}}
 	defer c.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, "POST", "http://localhost"+pathFetch, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, "POST", "http://localhost"+l.path, strings.NewReader(body))
 	if err != nil {
 		t.Error(err)
 		return false
@@ -203,7 +203,7 @@ func TestAVanishedFetchGivesItsJobBack(t *testing.T) {
 	sock := filepath.Join(t.TempDir(), "s")
 	url, _ := inProcess(t, "--listen", "127.0.0.1:0", "--db", tempDB(t), "--shutdown-grace", "0s")
 	inProcess(t, "--listen", "unix://"+sock, "--db", tempDB(t), "--shutdown-grace", "0s")
-	for name, l := range map[string]poller{"tcp": {"tcp", strings.TrimPrefix(url, "http://")}, "unix": {"unix", sock}} {
+	for name, l := range map[string]poller{"tcp": {network: "tcp", where: strings.TrimPrefix(url, "http://")}, "unix": {network: "unix", where: sock}} {
 		for way, vanish := range ways {
 			t.Run(name+" "+way, func(t *testing.T) {
 				t.Parallel()
@@ -221,7 +221,11 @@ func abortPolls(t *testing.T, l poller, vanish vanisher) {
 	for i := range n {
 		queue := fmt.Sprintf("q%d-%d", i, rand.Uint32())
 		abort, done := make(chan struct{}), make(chan bool, 1)
-		go func() { done <- vanish(t, l, `{"queues":["`+queue+`"],"block_ms":20000}`, abort) }()
+		l, acks := l, ""
+		if l.path = pathFetch; i/2%2 == 0 { // an ACK and FETCH in one
+			l.path, acks = pathNext, `,"acks":[{"job_id":"01970000-0000-7000-8000-000000000000"}]`
+		}
+		go func() { done <- vanish(t, l, `{"queues":["`+queue+`"],"block_ms":20000`+acks+`}`, abort) }()
 		time.Sleep(time.Millisecond + rand.N(time.Millisecond)) // so that most polls wait already
 		pushed := make(chan struct{})
 		go func() {

@@ -13,11 +13,12 @@ import (
 
 // Limits of a request that are not rules of a job (contract §1.8, §3.8).
 const (
-	MaxBatchBytes = 32 << 20         // the body of a batch
-	MaxFetch      = 100              // jobs of one FETCH
-	MaxWait       = 20 * time.Second // how long a FETCH may wait
-	MaxQueues     = 1000             // queues that one FETCH or BEAT names
-	Slack         = 64 << 10         // bytes that an ACK or FAIL may hold beside its result
+	MaxBatchBytes = 32 << 20                    // the body of a batch
+	MaxFetch      = 100                         // jobs of one FETCH
+	MaxWait       = 20 * time.Second            // how long a FETCH may wait
+	MaxQueues     = 1000                        // queues that one FETCH or BEAT names
+	MaxEndBytes   = job.MaxResultBytes + 64<<10 // one ACK or FAIL: a result, and what stands beside it
+	MaxAcksBytes  = 4 << 20                     // the body of many ACKs: beside a FETCH it is held while that waits
 )
 
 // DecodePush reads the body of POST /ojs/v1/jobs (contract §2.2). The envelope
@@ -89,25 +90,33 @@ func AtIndex(err error, i int) error {
 // into their bounds; any other bad value is Invalid.
 func DecodeFetch(raw []byte) (job.FetchRequest, error) {
 	var f job.FetchRequest
-	err := object(raw, "", func(member string, v json.RawMessage) (err error) {
-		var n int64
-		switch member {
-		case "queues":
-			f.Queues, err = names(v, member, MaxQueues)
-		case "count", "max", "limit":
-			if n, err = clamped(v, member, 1, MaxFetch); f.Count == 0 || member == "count" {
-				f.Count = int(n)
-			}
-		case "worker_id":
-			f.Worker, err = name(v, member)
-		case "visibility_timeout_ms":
-			f.Visibility, err = millis(v, member)
-		case "block_ms", "wait_ms", "timeout":
-			n, err = clamped(v, member, 0, MaxWait.Milliseconds())
-			f.Wait = max(f.Wait, time.Duration(n)*time.Millisecond)
+	err := object(raw, "", func(member string, v json.RawMessage) error { return fetchMember(&f, member, v) })
+	return asked(f, err)
+}
+
+// fetchMember reads a member of a FETCH.
+func fetchMember(f *job.FetchRequest, member string, v json.RawMessage) (err error) {
+	var n int64
+	switch member {
+	case "queues":
+		f.Queues, err = names(v, member, MaxQueues)
+	case "count", "max", "limit":
+		if n, err = clamped(v, member, 1, MaxFetch); f.Count == 0 || member == "count" {
+			f.Count = int(n)
 		}
-		return err
-	})
+	case "worker_id":
+		f.Worker, err = name(v, member)
+	case "visibility_timeout_ms":
+		f.Visibility, err = millis(v, member)
+	case "block_ms", "wait_ms", "timeout":
+		n, err = clamped(v, member, 0, MaxWait.Milliseconds())
+		f.Wait = max(f.Wait, time.Duration(n)*time.Millisecond)
+	}
+	return err
+}
+
+// asked is a FETCH that was read, with what it must have.
+func asked(f job.FetchRequest, err error) (job.FetchRequest, error) {
 	if err == nil && len(f.Queues) == 0 {
 		err = refuse("queues", "is required: an array of at least one queue name")
 	}

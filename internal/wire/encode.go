@@ -97,25 +97,32 @@ func ends(b *rawjson.Writer, j *job.Job) {
 	}
 }
 
-// AppendFetched appends the answer to a FETCH (contract §3.8). It goes to the holder
-// of the jobs, so each has its lease token.
+// AppendFetched appends the answer to a FETCH (contract §3.8), with the first of the jobs
+// alone, too.
 func AppendFetched(dst []byte, jobs []*job.Job, p Profile) []byte {
 	b := rawjson.Object(dst)
-	v := job.View{ToHolder: true, HideTimeout: p == V1}
-	b.Array("jobs")
-	from, to := len(b), len(b)
-	for i, j := range jobs {
-		b.Element()
-		b = j.AppendJSON(b, v)
-		if i == 0 {
-			to = len(b)
-		}
-	}
-	b.EndArray()
+	from, to := fetched(&b, jobs, p)
 	if len(jobs) > 0 {
 		b.Raw("job", b[from:to])
 	}
 	return b.Close()
+}
+
+// fetched appends the jobs of a FETCH, and returns where the first of them stands. They go
+// to their holder, so each has its lease token.
+func fetched(b *rawjson.Writer, jobs []*job.Job, p Profile) (from, to int) {
+	v := job.View{ToHolder: true, HideTimeout: p == V1}
+	b.Array("jobs")
+	from, to = len(*b), len(*b)
+	for i, j := range jobs {
+		b.Element()
+		*b = j.AppendJSON(*b, v)
+		if i == 0 {
+			to = len(*b)
+		}
+	}
+	b.EndArray()
+	return from, to
 }
 
 // AppendAck appends the answer to an ACK (contract §3.9).

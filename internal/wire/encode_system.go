@@ -77,6 +77,23 @@ const uniqueJobs = "unique_jobs"
 // uniqueness says how far a unique key can be trusted (ojs-unique-jobs.md §8.3).
 const uniqueness = `{"strength":"strong","mechanism":"the one writer looks for the key and inserts the job in one SQLite transaction, with a partial unique index under it"}`
 
+// The extensions that a client looks for before it uses them, and their paths.
+const (
+	BatchAck = "batch_ack"
+	AckPath  = "/workers/ack"
+	Next     = "next"
+	NextPath = "/workers/next"
+)
+
+// ReadManifest reads a manifest: the extensions of the server.
+func ReadManifest(body []byte) (extensions []string, err error) {
+	var r struct {
+		Extensions []string `json:"extensions"`
+	}
+	err = read(body, &r)
+	return r.Extensions, err
+}
+
 const home = "https://github.com/outrider-jobs/outrider"
 
 // AppendManifest appends the manifest (contract §3.21).
@@ -107,11 +124,13 @@ func AppendManifest(dst []byte, a About, p Profile) []byte {
 	b.Str("unique_job_strength", "strong")
 	b.Raw("uniqueness", []byte(uniqueness))
 	b.Raw("delivery", []byte(`{"guarantee":"at_least_once","fifo":true}`))
-	b.Raw("extensions", []byte(`["cron","dead-letter","dead_letter","events","unique_jobs"]`))
+	b.Raw("extensions", []byte(`["`+BatchAck+`","cron","dead-letter","dead_letter","events","`+Next+`","unique_jobs"]`))
 	b.Object("endpoints")
 	b.Str("base_url", a.BaseURL)
 	b.Str("manifest", "/ojs/manifest")
 	b.Str("health", "/ojs/v1/health")
+	b.Str("batch_ack", "/ojs/v1"+AckPath)
+	b.Str("next", "/ojs/v1"+NextPath)
 	b.End()
 	limits(&b)
 	return b.Bool("schema_validation", false).Close()
@@ -124,7 +143,7 @@ func limits(b *rawjson.Writer) {
 		name string
 		n    int64
 	}{
-		{"max_job_size", job.MaxJobBytes}, {"max_batch_body_size", MaxBatchBytes}, {"max_batch_size", job.MaxBatch},
+		{"max_job_size", job.MaxJobBytes}, {"max_batch_body_size", MaxBatchBytes}, {"max_batch_size", job.MaxBatch}, {"max_ack_batch_size", job.MaxAcks}, {"max_ack_batch_body_size", MaxAcksBytes},
 		{"max_meta_size", job.MaxMetaBytes}, {"max_result_size", job.MaxResultBytes}, {"max_error_size", job.MaxErrorBytes},
 		{"max_type_length", job.MaxTypeLen}, {"max_queue_length", job.MaxQueueLen}, {"max_json_depth", job.MaxDepth},
 		{"max_fetch_count", MaxFetch}, {"max_wait_ms", MaxWait.Milliseconds()},

@@ -137,7 +137,15 @@ func EncodeError(err error, requestID string) (status int, body []byte) {
 // or TooLarge or Forbidden, and its cause is [job.ErrForeign].
 func DecodeError(status int, body []byte) error {
 	var b errorBody
-	if json.Unmarshal(body, &b) != nil || b.Error.Message == "" || b.Error.Code == "" || !knownCode(b.Error.Code) && b.Error.Retryable == nil {
+	if json.Unmarshal(body, &b) != nil {
+		return Foreign(status)
+	}
+	return errorOf(status, b)
+}
+
+// errorOf is DecodeError for a body that was read.
+func errorOf(status int, b errorBody) error {
+	if b.Error.Message == "" || b.Error.Code == "" || !knownCode(b.Error.Code) && b.Error.Retryable == nil {
 		return Foreign(status)
 	}
 	for k, v := range b.Error.Details {

@@ -34,12 +34,16 @@ func BatchBody(cs []job.Checked) []byte {
 // FetchBody is the body of a FETCH (contract §3.8).
 func FetchBody(f job.FetchRequest) []byte {
 	b := begin()
-	someStrings(&b, "queues", f.Queues)
-	someInt(&b, "count", f.Count)
-	b.Optional("worker_id", f.Worker)
-	someMillis(&b, "visibility_timeout_ms", f.Visibility)
-	someMillis(&b, "block_ms", f.Wait)
+	fetchBody(&b, f)
 	return b.Close()
+}
+
+func fetchBody(b *rawjson.Writer, f job.FetchRequest) {
+	someStrings(b, "queues", f.Queues)
+	someInt(b, "count", f.Count)
+	b.Optional("worker_id", f.Worker)
+	someMillis(b, "visibility_timeout_ms", f.Visibility)
+	someMillis(b, "block_ms", f.Wait)
 }
 
 // AckBody is the body of an ACK (contract §3.9). A nil result is left out;

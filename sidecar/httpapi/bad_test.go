@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/outrider-jobs/outrider/internal/wire"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -13,6 +14,7 @@ const (
 	batchPath = "/ojs/v1/jobs/batch"
 	fetchPath = "/ojs/v1/workers/fetch"
 	ackPath   = "/ojs/v1/workers/ack"
+	nextPath  = "/ojs/v1/workers/next"
 	nackPath  = "/ojs/v1/workers/nack"
 	beatPath  = "/ojs/v1/workers/heartbeat"
 )
@@ -113,6 +115,20 @@ var badWork = []bad{
 	{ackPath, withJob(`"lease_token":7`), 400, "invalid_request", "lease_token"},
 	{ackPath, withJob(`"worker_id":[]`), 400, "invalid_request", "worker_id"},
 	{ackPath, withJob(`"result":1,"result":2`), 400, "invalid_request", "result"},
+	{ackPath, `{"acks":{}}`, 400, "invalid_request", "acks"},
+	{ackPath, `{"acks":[]}`, 400, "invalid_request", "acks"},
+	{ackPath, `{"acks":null}`, 400, "invalid_request", "job_id"},
+	{ackPath, `{"acks":[{}],"acks":[]}`, 400, "invalid_request", "acks"},
+	{ackPath, `{"acks":[{"job_id":"` + string(idOne) + `"}`, 400, "invalid_payload", ""},
+	{ackPath, `{"acks":[{"job_id":"` + string(idOne) + `"}],"result":null}`, 400, "invalid_request", "acks"},
+	{ackPath, `{"acks":[{"job_id":"` + string(idOne) + `"}],"worker_id":"w"}`, 400, "invalid_request", "acks"},
+	{ackPath, `{"acks":[` + strings.Repeat(`0,`, job.MaxAcks) + `0]}`, 413, "invalid_payload", ""},
+	{ackPath, withJob(`"result":"` + strings.Repeat("x", wire.MaxEndBytes) + `"`), 413, "invalid_payload", ""},
+	{nextPath, ``, 400, "invalid_payload", ""},
+	{nextPath, `{"acks":[{"job_id":"` + string(idOne) + `"}]}`, 400, "invalid_request", "queues"},
+	{nextPath, `{"queues":["q"],"acks":{}}`, 400, "invalid_request", "acks"},
+	{nextPath, `{"queues":["q"],"count":"2","acks":[{"job_id":"` + string(idOne) + `"}]}`, 400, "invalid_request", "count"},
+	{nextPath, `{"queues":["q"],"acks":[` + strings.Repeat(`0,`, job.MaxAcks) + `0]}`, 413, "invalid_payload", ""},
 	{nackPath, `{"error":{"message":"x"}}`, 400, "invalid_request", "job_id"},
 	{nackPath, withJob(`"x":1`), 400, "invalid_request", "error"},
 	{nackPath, withJob(`"error":null`), 400, "invalid_request", "error"},

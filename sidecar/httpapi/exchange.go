@@ -197,7 +197,7 @@ func write(c echo.Context, status int, b []byte) error {
 	return err
 }
 
-// fail is the only exit for errors. An Internal error is logged with its cause; the
+// fail is the only exit for errors of requests. An Internal error is logged with its cause; the
 // caller gets the request id to find it by. An Unavailable one is logged at debug: a
 // broken disk fails every request, and the store reports it itself.
 func (a *api) fail(err error, c echo.Context) {
@@ -212,22 +212,39 @@ func (a *api) fail(err error, c echo.Context) {
 	if gone := c.Request().Context().Err(); gone != nil && errors.Is(err, gone) {
 		err = job.Errorf(job.Unavailable, "the caller has gone: %w", gone)
 	}
-	id := w.Header().Get(headerRequestID)
-	level := slog.LevelError
-	if job.KindOf(err) == job.Unavailable {
-		level = slog.LevelDebug
+	if err != error(errPanicked) {
+		a.log(c, err)
 	}
-	if k := job.KindOf(err); (k == job.Internal || k == job.Unavailable) && err != error(errPanicked) && a.Log.Enabled(c.Request().Context(), level) {
-		a.Log.LogAttrs(c.Request().Context(), level, "request failed",
-			slog.String("request_id", id), slog.String("method", c.Request().Method), slog.String("route", c.Path()),
-			slog.String("error", err.Error()), slog.Any("cause", errors.Unwrap(err)))
-	}
-	status, b := wire.EncodeError(err, id)
+	status, b := wire.EncodeError(err, requestID(c))
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
 	}
 	_ = write(c, status, b) // if this fails the caller has gone, and cannot be told
 }
+
+// log logs an Internal error, and at debug an Unavailable one. Others are the caller's,
+// and nil is none.
+func (a *api) log(c echo.Context, err error) {
+	if err == nil {
+		return
+	}
+	level := slog.LevelError
+	switch job.KindOf(err) {
+	case job.Internal:
+	case job.Unavailable:
+		level = slog.LevelDebug
+	default:
+		return
+	}
+	if a.Log.Enabled(c.Request().Context(), level) {
+		a.Log.LogAttrs(c.Request().Context(), level, "request failed",
+			slog.String("request_id", requestID(c)), slog.String("method", c.Request().Method), slog.String("route", c.Path()),
+			slog.String("error", err.Error()), slog.Any("cause", errors.Unwrap(err)))
+	}
+}
+
+// requestID is the id of the present request, which its answer has.
+func requestID(c echo.Context) string { return c.Response().Header().Get(headerRequestID) }
 
 // routeError translates what the router says: no such path, or no such verb on it.
 func routeError(he *echo.HTTPError) error {

@@ -58,7 +58,8 @@ func TestTooLargeIsAnsweredUnread(t *testing.T) {
 		pushPath:  "1048577",
 		batchPath: "33554433",
 		fetchPath: "1048577",
-		ackPath:   "1114113",
+		ackPath:   "4194305", // it may be of many
+		nextPath:  "4194305",
 		nackPath:  "1114113",
 		beatPath:  "99999999999",
 		"/ojs/v1/jobs/" + string(idOne) + "/cancel": "65537",
@@ -91,7 +92,7 @@ func (e *endless) Read(p []byte) (int, error) {
 
 // Without a Content-Length reading stops right behind the limit.
 func TestTooLargeChunked(t *testing.T) {
-	for path, limit := range map[string]int64{pushPath: job.MaxJobBytes, batchPath: wire.MaxBatchBytes, ackPath: maxEnd} {
+	for path, limit := range map[string]int64{pushPath: job.MaxJobBytes, batchPath: wire.MaxBatchBytes, ackPath: wire.MaxAcksBytes, nackPath: wire.MaxEndBytes, nextPath: wire.MaxAcksBytes} {
 		f, e := world(), &endless{}
 		r := httptest.NewRequest("POST", path, e)
 		r.Host = "localhost"

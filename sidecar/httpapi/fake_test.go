@@ -24,6 +24,7 @@ type fake struct {
 	enqueue    func(context.Context, ...job.Envelope) ([]job.Receipt, error)
 	fetch      func(context.Context, job.FetchRequest) ([]*job.Job, error)
 	ack        func(context.Context, job.Claim, json.RawMessage) (*job.Job, error)
+	next       func(context.Context, []job.AckRequest, job.FetchRequest) ([]job.Acked, []*job.Job, error) // nil: as the methods it is made of
 	fail       func(context.Context, job.Claim, job.Failure) (*job.Job, error)
 	beat       func(context.Context, job.Beat) (job.BeatReply, error)
 	job        func(context.Context, job.ID) (*job.Job, error)
@@ -85,6 +86,28 @@ func (f *fake) Fetch(ctx context.Context, r job.FetchRequest) ([]*job.Job, error
 func (f *fake) Ack(ctx context.Context, c job.Claim, result json.RawMessage) (*job.Job, error) {
 	f.calls.Add(1)
 	return f.ack(ctx, c, result)
+}
+
+func (f *fake) AckAll(ctx context.Context, acks []job.AckRequest) ([]job.Acked, error) {
+	f.calls.Add(1)
+	acked := make([]job.Acked, len(acks))
+	for i, a := range acks {
+		j, err := f.ack(ctx, a.Claim, a.Result)
+		if acked[i].Err = err; err == nil {
+			acked[i].FinishedAt = j.FinishedAt
+		}
+	}
+	return acked, nil
+}
+
+func (f *fake) Next(ctx context.Context, acks []job.AckRequest, r job.FetchRequest) ([]job.Acked, []*job.Job, error) {
+	if f.next != nil {
+		f.calls.Add(1)
+		return f.next(ctx, acks, r)
+	}
+	acked, _ := f.AckAll(ctx, acks) // never fails
+	jobs, err := f.fetch(ctx, r)
+	return acked, jobs, err
 }
 
 func (f *fake) Fail(ctx context.Context, c job.Claim, why job.Failure) (*job.Job, error) {

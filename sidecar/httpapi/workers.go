@@ -14,7 +14,8 @@ import (
 
 func (a *api) workers(g *echo.Group) {
 	g.POST("/workers/fetch", a.fetch)
-	g.POST("/workers/ack", a.ack)
+	g.POST(wire.AckPath, a.ack)
+	g.POST(wire.NextPath, a.next)
 	g.POST("/workers/nack", a.nack)
 	for _, path := range []string{"/workers/heartbeat", "/workers/beat"} { // BEAT (contract §3.11)
 		g.POST(path, handle(fromBody(job.MaxJobBytes, wire.DecodeBeat), a.svc.Beat, wire.AppendBeat))
@@ -42,10 +43,6 @@ func (a *api) directives(g *echo.Group) {
 	}
 }
 
-// maxEnd bounds the bodies of ACK and FAIL, in bytes: a result, and what stands beside
-// it.
-const maxEnd = job.MaxResultBytes + wire.Slack
-
 // fetch is FETCH (contract §3.8). Jobs that cannot be handed over go back to their
 // queue at once, untouched: their caller would never finish them.
 func (a *api) fetch(c echo.Context) error {
@@ -59,19 +56,52 @@ func (a *api) fetch(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	write := func(dst []byte) []byte { return wire.AppendFetched(dst, jobs, profile(c)) }
 	if len(jobs) > 0 {
-		return a.handOver(c, jobs, time.Since(began) > brief)
+		return a.handOver(c, jobs, time.Since(began) > brief, write)
 	}
-	return reply(c, http.StatusOK, func(dst []byte) []byte { return wire.AppendFetched(dst, nil, profile(c)) })
+	return reply(c, http.StatusOK, write)
+}
+
+// next is ACK and FETCH in one (contract §3.27). Once the ACKs are on disk the answer
+// says so, whatever becomes of the FETCH: a caller that is told of an error would take
+// it that nothing was done.
+func (a *api) next(c echo.Context) error {
+	raw, err := body(c, wire.MaxAcksBytes)
+	if err != nil {
+		return err
+	}
+	acks, f, err := wire.DecodeNext(raw)
+	if err != nil {
+		return err
+	}
+	if err := exchange(c).charge.await(c.Request().Context(), int64(acks.Len())*perJob); err != nil {
+		return err
+	}
+	f.Room = exchange(c)
+	began := time.Now()
+	acked, jobs, err := a.svc.Next(c.Request().Context(), acks.Good, f)
+	if err != nil && (len(acked) == 0 || c.Request().Context().Err() != nil) {
+		return err
+	}
+	a.logVerdicts(c, acked)
+	a.log(c, err)
+	write := func(dst []byte) []byte {
+		return wire.AppendNext(dst, acks, acked, jobs, err, requestID(c), profile(c))
+	}
+	if len(jobs) > 0 {
+		return a.handOver(c, jobs, time.Since(began) > brief, write)
+	}
+	return reply(c, http.StatusOK, write)
 }
 
 // brief is how long a FETCH may wait before the server checks that the caller is still
 // there. One that leaves sooner is noticed when its answer is not read.
 const brief = 50 * time.Millisecond
 
-// handOver answers with jobs, and takes back those that the caller surely did not
-// read.
-func (a *api) handOver(c echo.Context, jobs []*job.Job, waited bool) error {
+// handOver answers with jobs, as write does, and takes back those that the caller surely
+// did not read.
+func (a *api) handOver(c echo.Context, jobs []*job.Job, waited bool, write func(dst []byte) []byte) error {
 	r := c.Request()
 	ctx, p := r.Context(), peerOf(r)
 	if ctx.Err() != nil || waited && p.gone() {
@@ -87,7 +117,7 @@ func (a *api) handOver(c echo.Context, jobs []*job.Job, waited bool) error {
 		h = p.hand(func() { a.takeBack(ctx, held) }, r.Close)
 	}
 	b := buffer()
-	*b = wire.AppendFetched(*b, jobs, profile(c))
+	*b = write(*b)
 	err := send(c, http.StatusOK, b)
 	if err == nil {
 		err = exchange(c).FlushError() // only now does a broken connection show
@@ -139,8 +169,39 @@ func (a *api) release(ctx context.Context, claim job.Claim) {
 	}
 }
 
-// ack is ACK (contract §3.9).
-func (a *api) ack(c echo.Context) error { return a.acknowledge(c, "") }
+// ack is ACK, of one job or of many (contract §3.9). Only one of many may be so long.
+func (a *api) ack(c echo.Context) error {
+	raw, err := body(c, wire.MaxAcksBytes)
+	if err != nil {
+		return err
+	}
+	acks, err := wire.DecodeAcks(raw)
+	if !acks.Many && len(raw) > wire.MaxEndBytes {
+		return tooLarge(c, c.Request().ContentLength, wire.MaxEndBytes)
+	}
+	if err != nil {
+		return err
+	}
+	if !acks.Many {
+		return a.acknowledge(c, acks.One)
+	}
+	if err := exchange(c).charge.await(c.Request().Context(), int64(acks.Len())*perJob); err != nil {
+		return err
+	}
+	acked, err := a.svc.AckAll(c.Request().Context(), acks.Good)
+	if err != nil {
+		return err
+	}
+	a.logVerdicts(c, acked)
+	return reply(c, http.StatusOK, func(dst []byte) []byte { return wire.AppendAcked(dst, acks, acked, requestID(c)) })
+}
+
+// logVerdicts logs those that an ACK alone would have logged.
+func (a *api) logVerdicts(c echo.Context, acked []job.Acked) {
+	for _, v := range acked {
+		a.log(c, v.Err)
+	}
+}
 
 // ackByPath is ACK with the job's id in the path; the body may be empty.
 func (a *api) ackByPath(c echo.Context) error {
@@ -148,11 +209,7 @@ func (a *api) ackByPath(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return a.acknowledge(c, id)
-}
-
-func (a *api) acknowledge(c echo.Context, id job.ID) error {
-	raw, err := body(c, maxEnd)
+	raw, err := body(c, wire.MaxEndBytes)
 	if err != nil {
 		return err
 	}
@@ -160,7 +217,11 @@ func (a *api) acknowledge(c echo.Context, id job.ID) error {
 	if err != nil {
 		return err
 	}
-	j, err := a.svc.Ack(c.Request().Context(), claim, result)
+	return a.acknowledge(c, job.AckRequest{Claim: claim, Result: result})
+}
+
+func (a *api) acknowledge(c echo.Context, ack job.AckRequest) error {
+	j, err := a.svc.Ack(c.Request().Context(), ack.Claim, ack.Result)
 	if err != nil {
 		return err
 	}
@@ -169,7 +230,7 @@ func (a *api) acknowledge(c echo.Context, id job.ID) error {
 
 // nack is FAIL (contract §3.10).
 func (a *api) nack(c echo.Context) error {
-	raw, err := body(c, maxEnd)
+	raw, err := body(c, wire.MaxEndBytes)
 	if err != nil {
 		return err
 	}

@@ -111,8 +111,11 @@ func enqueuing(f *fake) {
 
 func working(f *fake) {
 	f.fetch = func(_ context.Context, r job.FetchRequest) ([]*job.Job, error) {
-		if r.Queues[0] == "empty" {
+		switch r.Queues[0] {
+		case "empty":
 			return nil, nil
+		case "broken":
+			return nil, failures["e006"]
 		}
 		return []*job.Job{started(idOne), started(idTwo)}[:min(2, r.Count)], nil
 	}
