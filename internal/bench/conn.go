@@ -76,9 +76,20 @@ func (c *conn) post(path string, body []byte) ([]byte, error) {
 		return nil, fmt.Errorf("read the answer to %s: %w", path, err)
 	}
 	if status < 200 || status > 299 {
-		return nil, fmt.Errorf("the server answered %s with %d: %.300s", path, status, c.body)
+		return nil, &refusal{path, status, fmt.Sprintf("%.300s", c.body)}
 	}
 	return c.body, nil
+}
+
+// refusal is an answer that is no 2xx.
+type refusal struct {
+	path   string
+	status int
+	says   string
+}
+
+func (r *refusal) Error() string {
+	return fmt.Sprintf("the server answered %s with %d: %s", r.path, r.status, r.says)
 }
 
 // readAnswer reads one response into c.body.

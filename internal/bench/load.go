@@ -19,6 +19,7 @@ type caller struct {
 	samples []time.Duration
 	claims  []claim // fetched, not yet acknowledged
 	buf     []byte  // for request bodies
+	plain   bool    // the server does not take ACKs and FETCH in one
 }
 
 func newCaller(c *conn) *caller {

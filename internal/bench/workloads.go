@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"net/http"
 	"strings"
 	"sync/atomic"
 )
@@ -26,8 +28,7 @@ type Workload struct {
 // Alone reports whether the workload has a store of its own, with nothing beside it.
 func (w Workload) Alone() bool { return w.Private && !w.inProcess }
 
-// Workloads are run in this order. One that acknowledges many jobs in a request
-// gets a line of its own: fetch10 has ten requests for ten ACKs.
+// Workloads are run in this order.
 func Workloads() []Workload {
 	return []Workload{
 		{Name: "push", Help: "PUSH, one job a request", Portable: true, each: 1, run: (*bench).push},
@@ -37,6 +38,8 @@ func Workloads() []Workload {
 		{Name: "ack", Help: "ACK, one job a request", Portable: true, each: 1, run: (*bench).ack},
 		{Name: "cycle", Help: "PUSH, FETCH, ACK of one job", Portable: true, each: 1, run: (*bench).cycle},
 		{Name: "fetch10", Help: "10 PUSHes, one FETCH of 10, 10 ACKs", Portable: true, each: 10, run: (*bench).cycleOfTen},
+		{Name: "next10", Help: "10 PUSHes, one request that ACKs the ten before and FETCHes 10", each: 10, run: (*bench).nextTen},
+		{Name: "drain10", Help: "from a backlog: one request that ACKs the ten before and FETCHes 10", each: 10, run: (*bench).drainTen},
 		{Name: "pickup", Help: "an idle worker: PUSH sent to waiting FETCH answered", Paced: true, run: (*bench).pickup},
 		{Name: "outbox", Help: "an idle worker: your COMMIT returned to waiting FETCH answered; your transaction with the row and without",
 			Private: true, Paced: true, run: (*bench).outbox},
@@ -52,6 +55,7 @@ const (
 	pathBatch = "/ojs/v1/jobs/batch"
 	pathFetch = "/ojs/v1/workers/fetch"
 	pathAck   = "/ojs/v1/workers/ack"
+	pathNext  = "/ojs/v1/workers/next"
 	pathPoke  = "/ojs/v1/outbox/poke"
 )
 
@@ -260,6 +264,78 @@ func (b *bench) cycle(ctx context.Context) ([]Result, error) {
 
 func (b *bench) cycleOfTen(ctx context.Context) ([]Result, error) {
 	return b.run(ctx, "fetch10", "cycle of 10 jobs", b.cycleStep("bench-fetch10", 10))
+}
+
+func (b *bench) nextTen(ctx context.Context) ([]Result, error) {
+	const queue, n = "bench-next10", 10
+	push, fetch := b.jobJSON(queue), fetchJSON(queue, n, 0)
+	return b.run(ctx, "next10", "cycle of 10 jobs", func(c *caller) (int, error) {
+		for range n {
+			if _, err := c.post(pathPush, push); err != nil {
+				return 0, err
+			}
+		}
+		return c.next(fetch)
+	})
+}
+
+func (b *bench) drainTen(ctx context.Context) ([]Result, error) {
+	const queue = "bench-drain10"
+	if err := b.fill(ctx, queue); err != nil {
+		return nil, err
+	}
+	fetch := fetchJSON(queue, 10, 0)
+	return b.run(ctx, "drain10", "request", func(c *caller) (int, error) {
+		n, err := c.next(fetch)
+		if err == nil && n == 0 {
+			err = errDry
+		}
+		return n, err
+	})
+}
+
+// next acknowledges the caller's claims and fetches others, in one request. A server
+// that does not declare it is asked as any other.
+func (c *caller) next(fetch []byte) (int, error) {
+	if c.plain {
+		return c.ackAndClaim(fetch)
+	}
+	c.buf = append(c.buf[:0], fetch[:len(fetch)-1]...)
+	for i, done := range c.claims {
+		if i == 0 {
+			c.buf = append(c.buf, `,"acks":[`...)
+		} else {
+			c.buf = append(c.buf, ',')
+		}
+		c.buf = fmt.Appendf(c.buf, `{"job_id":%q,"lease_token":%q}`, done.id, done.token)
+	}
+	if len(c.claims) > 0 {
+		c.buf = append(c.buf, ']')
+	}
+	answer, err := c.post(pathNext, append(c.buf, '}'))
+	var r *refusal
+	if errors.As(err, &r) && (r.status == http.StatusNotFound || r.status == http.StatusMethodNotAllowed) {
+		c.plain = true
+		return c.ackAndClaim(fetch)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if bytes.Contains(answer, []byte(`"ok":false`)) {
+		return 0, fmt.Errorf("an ACK was refused: %.300s", answer)
+	}
+	_, jobs, _ := bytes.Cut(answer, []byte(`"jobs":[`))
+	c.claims = appendClaims(c.claims[:0], jobs)
+	return len(c.claims), nil
+}
+
+func (c *caller) ackAndClaim(fetch []byte) (int, error) {
+	for len(c.claims) > 0 {
+		if err := c.ackLast(); err != nil {
+			return 0, err
+		}
+	}
+	return c.claim(fetch)
 }
 
 // cycleStep pushes n jobs one by one, fetches n at once and acknowledges what it got one by one.
