@@ -64,7 +64,7 @@ func TestBench(t *testing.T) {
 			t.Errorf("memory of %s: got %+v", r.Workload, r.Memory)
 		}
 	}
-	want := []string{"push", "unique", "batch", "fetch", "ack", "cycle", "fetch10", "pickup", "outbox", "app-one-row", "app-two-rows", "cron",
+	want := []string{"push", "unique", "batch", "fetch", "ack", "cycle", "fetch10", "next10", "drain10", "pickup", "outbox", "app-one-row", "app-two-rows", "cron",
 		"inprocess-push", "inprocess-unique", "inprocess-cycle"}
 	if !slices.Equal(names, want) {
 		t.Errorf("got %v, want %v", names, want)
