@@ -16,7 +16,7 @@ import (
 func TestCostsInMemory(t *testing.T) {
 	table := costs.Table{
 		About: `What an operation allocates in process: sidecar, store and driver, all goroutines. The mean of 300.
-A figure holds where it is within half an allocation of the file, and within 5 % or 32 bytes. Not counted with the race detector.`,
+A figure holds where it is within half an allocation of the file, and within 5 % or 32 bytes.`,
 		Columns: costs.MemoryColumns,
 	}
 	const warm, n = 100, 300

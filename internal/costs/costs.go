@@ -6,9 +6,11 @@ package costs
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -86,7 +88,7 @@ func (tb *Table) diffs(said map[string]map[string]float64) (diffs []string) {
 			}
 		}
 	}
-	for name := range said {
+	for _, name := range slices.Sorted(maps.Keys(said)) {
 		if !known[name] {
 			diffs = append(diffs, name+": is in the file, and is not counted any more")
 		}

@@ -39,7 +39,7 @@ func TestCosts(t *testing.T) {
 	const one = `{"type":"mail.send","args":[{"to":"a@b.c"}],"options":{"queue":"mail","priority":5}}`
 	table := costs.Table{
 		About: `What a request makes the HTTP handler allocate, without connection, sidecar and store. The mean of 300.
-A figure holds where it is within half an allocation of the file, and within 5 % or 32 bytes. Not counted with the race detector.`,
+A figure holds where it is within half an allocation of the file, and within 5 % or 32 bytes.`,
 		Columns: costs.MemoryColumns,
 	}
 	for _, c := range []struct {
