@@ -41,6 +41,7 @@ var mayImport = map[string][]string{
 	"internal/wording":     {},
 	"internal/logsink":     {},
 	"internal/testdb":      {},
+	"internal/costs":       {},
 	"internal/netguard":    {"job", "internal/rawjson"},
 	"internal/self":        {},
 	"internal/memory":      {},

@@ -73,14 +73,19 @@ func pragmas(readOnly bool) []pragma {
 type connector struct {
 	driver.Connector
 	readOnly bool
+	watch    watch
 }
+
+// watch stands between the store and a new connection, where a test counts what goes
+// through it. It is nil but there.
+type watch func(conn driver.Conn, readOnly bool) driver.Conn
 
 func newConnector(path string, readOnly bool) (*connector, error) {
 	c, err := sqlite.NewConnector(dsn(path, readOnly))
 	if err != nil {
 		return nil, err
 	}
-	return &connector{c, readOnly}, nil
+	return &connector{Connector: c, readOnly: readOnly}, nil
 }
 
 // Connect opens one connection. It fails when the file system would not give
@@ -98,6 +103,9 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 		if err != nil {
 			return nil, closing(conn, err)
 		}
+	}
+	if c.watch != nil {
+		conn = c.watch(conn, c.readOnly)
 	}
 	return conn, nil
 }

@@ -21,7 +21,8 @@ type Options struct {
 	// Open says so with a [DamageError]. The files are copied aside before.
 	AcceptDamage bool
 
-	alone bool // a test uses the writer's connection, so nobody writes unasked
+	alone bool  // a test uses the writer's connection, so nobody writes unasked
+	watch watch // a test counts what the connections are told
 }
 
 // Store keeps jobs in one SQLite file. See [job.Store] for what its methods
@@ -95,6 +96,7 @@ func (s *Store) start(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	rw.watch = o.watch
 	for _, step := range [...]func() error{
 		func() error { return s.openWriter(ctx, rw, o) },
 		func() error { return s.guardFiles(ctx, found) },
@@ -103,7 +105,7 @@ func (s *Store) start(ctx context.Context, o Options) error {
 		func() error { return s.date(o.Log) },
 		func() error { return s.w.prepare() },
 		func() error { s.w.tx.finder = s.w.tx.prepared(); return s.w.load() },
-		func() error { return s.openReaders(ctx) },
+		func() error { return s.openReaders(ctx, o) },
 		func() error { return s.startCheckpointer(ctx, rw, o.Log) },
 	} {
 		if err := step(); err != nil {
@@ -160,11 +162,12 @@ func (s *Store) guardFiles(ctx context.Context, found survey) (err error) {
 }
 
 // openReaders opens the connections of both lanes.
-func (s *Store) openReaders(ctx context.Context) error {
+func (s *Store) openReaders(ctx context.Context, o Options) error {
 	ro, err := newConnector(s.path, true)
 	if err != nil {
 		return err
 	}
+	ro.watch = o.watch
 	s.readers = sqlx.NewDb(sql.OpenDB(ro), "sqlite")
 	s.readers.SetMaxOpenConns(8)
 	s.readers.SetMaxIdleConns(4)
