@@ -94,7 +94,8 @@ CREATE UNIQUE INDEX jobs_custom ON job_states (queue, custom_id) WHERE custom_id
 -- Waiting: who waits for the end of a job.
 CREATE INDEX jobs_after ON job_states (after_id) WHERE after_id IS NOT NULL;
 
--- A queue and its counters, kept in the transaction of every change.
+-- A queue and its counters, kept in the transaction of every change, and with them the
+-- last Seq that had been given to a job, and to an event: the largest of all rows count.
 CREATE TABLE queues (
   name       TEXT    NOT NULL PRIMARY KEY,
   paused     INTEGER NOT NULL,
@@ -107,7 +108,9 @@ CREATE TABLE queues (
   completed  INTEGER NOT NULL,
   cancelled  INTEGER NOT NULL,
   discarded  INTEGER NOT NULL,
-  dead       INTEGER NOT NULL
+  dead       INTEGER NOT NULL,
+  last_seq   INTEGER NOT NULL DEFAULT 0,
+  last_event INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 
 -- What workers have told of themselves, as JSON.
@@ -154,8 +157,8 @@ CREATE TABLE events (
   packed ANY     NOT NULL
 ) STRICT;
 
--- Numbers that must outlive the process: the last Seq given to a job, and to an
--- event; who the file is; and for each opening of it the last Seq of an event before.
+-- Numbers that must outlive the process: the last Seq given to an event that is no
+-- job's; who the file is; and for each opening of it the last Seq of an event before.
 CREATE TABLE marks (
   name  TEXT    NOT NULL PRIMARY KEY,
   value INTEGER NOT NULL

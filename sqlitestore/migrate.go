@@ -96,7 +96,7 @@ COMMIT`
 // disk is full it is not stored, and later counts as an epoch that is not known: that
 // errs on the safe side.
 func (s *Store) date(log *slog.Logger) error {
-	after, err := number(s.w.conn, `SELECT coalesce(max(value), 0) FROM marks WHERE name = 'events'`)
+	after, err := number(s.w.conn, lastEvent)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,15 @@ const (
 	queueByName  = `SELECT ` + queueColumns + ` FROM queues WHERE name = ?`
 )
 
-var putQueue = upsert("queues", queueColumns, "created_at")
+var putQueue = upsert("queues", queueColumns+", last_seq, last_event", "created_at")
+
+// The last numbers that were given: each commit notes them with a queue that it changes,
+// so that they are no page of their own, or as a mark where it changes none. A file of
+// schema 3 has marks of both.
+const (
+	lastSeq   = `SELECT max(coalesce((SELECT max(last_seq) FROM queues), 0), coalesce((SELECT value FROM marks WHERE name = 'seq'), 0))`
+	lastEvent = `SELECT max(coalesce((SELECT max(last_event) FROM queues), 0), coalesce((SELECT value FROM marks WHERE name = 'events'), 0))`
+)
 
 // upsert stores a row, in place of the one that has the same first column, but for
 // what that keeps.

@@ -23,6 +23,8 @@ DROP INDEX jobs_claim; DROP INDEX jobs_due; DROP INDEX jobs_dead; DROP INDEX job
 DROP INDEX jobs_past; DROP INDEX jobs_dedup; DROP INDEX jobs_custom; DROP INDEX jobs_after;
 ALTER TABLE jobs RENAME TO old_jobs;
 ALTER TABLE events RENAME COLUMN lines TO packed;
+ALTER TABLE queues ADD COLUMN last_seq INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE queues ADD COLUMN last_event INTEGER NOT NULL DEFAULT 0;
 `
 
 // retype lets a column of events hold bytes, too. To copy the table would take as long

@@ -2,7 +2,6 @@ package sqlitestore
 
 import (
 	"database/sql/driver"
-	"strings"
 
 	"github.com/jmoiron/sqlx"
 
@@ -200,9 +199,6 @@ func (t *tx) doCold(query string, args ...any) (int64, error) {
 
 var putMark = upsert("marks", "name, value")
 
-// putMarks keeps the last numbers that were given.
-var putMarks = strings.Replace(putMark, "(?, ?)", "('seq', ?), ('events', ?)", 1)
-
 const putEvents = `INSERT INTO events (first, at, packed) VALUES (?, ?, ?)`
 
 // flush writes the counters and the events of the group.
@@ -218,20 +214,20 @@ func (t *tx) flush() error {
 		*q.counter(c.state) += c.n
 		touched[c.queue] = q
 	}
+	if err := t.putRows(t.group.events); err != nil { // nearly always as one: an append at the end of one table is all that history costs
+		return err
+	}
+	n := t.group.stored + len(t.group.events)
+	t.w.events += int64(n)
 	for _, q := range touched {
 		if err := t.w.saveQueue(q); err != nil {
 			return err
 		}
 	}
-	if err := t.putRows(t.group.events); err != nil { // nearly always as one: an append at the end of one table is all that history costs
-		return err
-	}
-	n := t.group.stored + len(t.group.events)
-	if len(touched) == 0 && n == 0 {
+	if len(touched) > 0 || n == 0 {
 		return nil
 	}
-	t.w.events += int64(n)
-	_, err := t.do(t.w.st.putMarks, t.w.seq, t.w.events)
+	_, err := t.do(t.w.st.putMark, "events", t.w.events)
 	return err
 }
 
@@ -260,6 +256,6 @@ func (t *tx) putEvents(events []note) error {
 // saveQueue writes a queue's row.
 func (w *writer) saveQueue(q *queueRow) error {
 	_, err := w.st.putQueue.exec(q.Name, q.Paused, q.CreatedAt, q.Scheduled, q.Available, q.Pending, q.Active,
-		q.Retryable, q.Completed, q.Cancelled, q.Discarded, q.Dead)
+		q.Retryable, q.Completed, q.Cancelled, q.Discarded, q.Dead, w.seq, w.events)
 	return err
 }

@@ -80,6 +80,9 @@ func ofAge(t *testing.T, from *Store, schema string, version int, tables ...stri
 		columns := strings.Join(strings1(t, conn, "SELECT name FROM pragma_table_info('"+table+"', 'main')"), ", ")
 		run(t, conn, "INSERT INTO main."+table+" ("+columns+") SELECT "+columns+" FROM new."+table)
 	}
+	for mark, column := range map[string]string{"seq": "last_seq", "events": "last_event"} {
+		run(t, conn, "INSERT OR REPLACE INTO main.marks (name, value) SELECT '"+mark+"', coalesce(max("+column+"), 0) FROM new.queues")
+	}
 	run(t, conn, "DELETE FROM marks WHERE name = 'identity'; DETACH new; PRAGMA wal_checkpoint(TRUNCATE)")
 	return path
 }

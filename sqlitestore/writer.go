@@ -338,7 +338,7 @@ type statements struct {
 	rewrite, removeBody, removeState                        *stmt
 	byID, byNumber, available, due, nextDue, waiting        *stmt
 	heldKey, pastKey, dedupKey, customID                    *stmt
-	putQueue, putMark, putMarks, putEvents                  *stmt
+	putQueue, putMark, putEvents                            *stmt
 	cronByName, stepCron                                    *stmt
 
 	plainBody, plainState, keyedState sized
@@ -356,7 +356,7 @@ func (w *writer) prepare() error {
 		{&w.st.byID, readJob}, {&w.st.byNumber, readJobNumber},
 		{&w.st.heldKey, heldKey}, {&w.st.pastKey, pastKey}, {&w.st.dedupKey, dedupKey}, {&w.st.customID, customID},
 		{&w.st.available, nextAvailable}, {&w.st.due, allDue}, {&w.st.nextDue, nextDue}, {&w.st.waiting, allWaiting},
-		{&w.st.putQueue, putQueue}, {&w.st.putMark, putMark}, {&w.st.putMarks, putMarks}, {&w.st.putEvents, putEvents},
+		{&w.st.putQueue, putQueue}, {&w.st.putMark, putMark}, {&w.st.putEvents, putEvents},
 		{&w.st.cronByName, cronByName}, {&w.st.stepCron, stepCron},
 	} {
 		s, err := prepare(w.conn, p.sql)
@@ -391,21 +391,11 @@ func (w *writer) load() error {
 	if err := w.unprepared.Get(&w.waiting, countWaiting); err != nil {
 		return fmt.Errorf("count the jobs that wait for another: %w", err)
 	}
-	w.seq, w.events = 0, 0
-	var marks []struct {
-		Name  string
-		Value int64
+	if w.seq, err = number(w.conn, lastSeq); err == nil {
+		w.events, err = number(w.conn, lastEvent)
 	}
-	if err := w.unprepared.Select(&marks, "SELECT name, value FROM marks WHERE name IN ('seq', 'events')"); err != nil {
-		return fmt.Errorf("read the marks: %w", err)
-	}
-	for _, m := range marks {
-		switch m.Name {
-		case "seq":
-			w.seq = m.Value
-		case "events":
-			w.events = m.Value
-		}
+	if err != nil {
+		return fmt.Errorf("read the last numbers that were given: %w", err)
 	}
 	return nil
 }
@@ -416,7 +406,7 @@ func (w *writer) closeStatements() {
 	st := w.st
 	all := []*stmt{st.begin, st.commit, st.rollback, st.savepoint, st.release, st.rollbackTo, st.insertBody, st.insertState, st.insertFirst,
 		st.rewrite, st.removeBody, st.removeState, st.byID, st.byNumber, st.available, st.due, st.nextDue, st.waiting, st.heldKey, st.pastKey, st.dedupKey, st.customID,
-		st.putQueue, st.putMark, st.putMarks, st.putEvents, st.cronByName, st.stepCron}
+		st.putQueue, st.putMark, st.putEvents, st.cronByName, st.stepCron}
 	for _, s := range slices.Concat(all, st.plainBody.of[:], st.plainState.of[:], st.keyedState.of[:]) {
 		if s != nil {
 			_ = s.s.Close() // the connection closes next
