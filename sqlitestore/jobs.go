@@ -196,7 +196,14 @@ func (t *tx) known(id job.ID) (kept, error) {
 	case err != nil:
 		return kept{}, err
 	case k.Job == nil:
-		err := t.missing(id, b)
+		n := int64(-1)
+		if err := t.w.st.strangers.each(func(v []driver.Value) error {
+			n, _ = numbers(v)
+			return nil
+		}, b[:]); err != nil {
+			return kept{}, t.fail("read job", err)
+		}
+		err := notFound(id, n)
 		t.w.noteDamage(err)
 		return kept{}, err
 	}

@@ -46,7 +46,13 @@ func (r reader) Job(id job.ID) (*job.Job, error) {
 		return nil, noJob(id)
 	}
 	jobs, err := r.jobs(jobByID, b[:])
-	return first(jobs, translate("read job", err), func() error { return r.missing(id, b) })
+	return first(jobs, translate("read job", err), func() error {
+		n := int64(-1)
+		if err := r.each(strangers, func(v *row[any]) { n = v.int() }, b[:]); err != nil {
+			return translate("read job", err)
+		}
+		return notFound(id, n)
+	})
 }
 
 // strangers are the neighbours of an id in its index that stand there for another
@@ -58,18 +64,6 @@ SELECT * FROM (SELECT n, id_bytes FROM job_bodies INDEXED BY jobs_id WHERE id_by
 LEFT JOIN job_bodies AS b ON b.n = e.n
 WHERE b.id_bytes IS NOT e.id_bytes`
 
-// missing is the error for an id that was not found.
-func (r reader) missing(id job.ID, b [16]byte) error {
-	var rotten *badIndex
-	if err := r.each(strangers, func(v *row[any]) { rotten = rottenEntry(idIndex, v.int()) }, b[:]); err != nil {
-		return translate("read job", err)
-	}
-	if rotten != nil {
-		return job.Errorf(job.Unavailable, "look for job %s: %w", id, rotten)
-	}
-	return noJob(id)
-}
-
 // at reads the job whose rows have a number, its Job nil for none.
 func (r reader) at(n int64) (kept, error) {
 	found, _, err := r.some(1, nil, jobByNumber, n)
@@ -77,6 +71,14 @@ func (r reader) at(n int64) (kept, error) {
 		return kept{}, translate("read job", err)
 	}
 	return found[0], nil
+}
+
+// notFound is the error for an id that was not found; n is the number of a stranger beside it, -1 for none.
+func notFound(id job.ID, n int64) error {
+	if n < 0 {
+		return noJob(id)
+	}
+	return job.Errorf(job.Unavailable, "look for job %s: %w", id, rottenEntry(idIndex, n))
 }
 
 // first is what was found by its key; none is the error where there is nothing.

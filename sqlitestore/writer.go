@@ -336,7 +336,8 @@ type statements struct {
 	begin, commit, rollback, savepoint, release, rollbackTo *stmt
 	insertBody, insertState, insertFirst                    *stmt
 	rewrite, removeBody, removeState                        *stmt
-	byID, byNumber, available, due, nextDue, waiting        *stmt
+	byID, byNumber, strangers                               *stmt
+	available, due, nextDue, waiting                        *stmt
 	heldKey, pastKey, dedupKey, customID                    *stmt
 	putQueue, putMark, putEvents                            *stmt
 	cronByName, stepCron                                    *stmt
@@ -353,7 +354,7 @@ func (w *writer) prepare() error {
 		{&w.st.savepoint, "SAVEPOINT one"}, {&w.st.release, "RELEASE one"}, {&w.st.rollbackTo, "ROLLBACK TO one"},
 		{&w.st.insertBody, insertBody}, {&w.st.insertState, insertState}, {&w.st.insertFirst, insertFirst},
 		{&w.st.rewrite, rewriteBody}, {&w.st.removeBody, deleteBody}, {&w.st.removeState, deleteState},
-		{&w.st.byID, readJob}, {&w.st.byNumber, readJobNumber},
+		{&w.st.byID, readJob}, {&w.st.byNumber, readJobNumber}, {&w.st.strangers, strangers},
 		{&w.st.heldKey, heldKey}, {&w.st.pastKey, pastKey}, {&w.st.dedupKey, dedupKey}, {&w.st.customID, customID},
 		{&w.st.available, nextAvailable}, {&w.st.due, allDue}, {&w.st.nextDue, nextDue}, {&w.st.waiting, allWaiting},
 		{&w.st.putQueue, putQueue}, {&w.st.putMark, putMark}, {&w.st.putEvents, putEvents},
@@ -405,7 +406,7 @@ func (w *writer) closeStatements() {
 	w.closeUpdates()
 	st := w.st
 	all := []*stmt{st.begin, st.commit, st.rollback, st.savepoint, st.release, st.rollbackTo, st.insertBody, st.insertState, st.insertFirst,
-		st.rewrite, st.removeBody, st.removeState, st.byID, st.byNumber, st.available, st.due, st.nextDue, st.waiting, st.heldKey, st.pastKey, st.dedupKey, st.customID,
+		st.rewrite, st.removeBody, st.removeState, st.byID, st.byNumber, st.strangers, st.available, st.due, st.nextDue, st.waiting, st.heldKey, st.pastKey, st.dedupKey, st.customID,
 		st.putQueue, st.putMark, st.putEvents, st.cronByName, st.stepCron}
 	for _, s := range slices.Concat(all, st.plainBody.of[:], st.plainState.of[:], st.keyedState.of[:]) {
 		if s != nil {
