@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync/atomic"
@@ -78,6 +79,9 @@ func (w *writer) run() {
 	defer close(w.ended)
 	group := make([]*call, 0, maxGroup)
 	for first := range w.calls {
+		if len(group) > 1 {
+			runtime.Gosched() // those who were answered a moment ago may be about to call again
+		}
 		group = append(group[:0], first)
 	drain:
 		for len(group) < maxGroup {
@@ -102,7 +106,7 @@ func (w *writer) run() {
 			rest = rest[n:]
 			_ = w.mend() // which tells it
 		}
-		clear(group)
+		clear(group) // whose length is looked at once more
 	}
 }
 
