@@ -239,8 +239,21 @@ func answers(t *testing.T, s *Store) map[string]string {
 		}
 		es, err := r.Events(job.EventFilter{Limit: 1 << 20})
 		note("events", es, err)
-		es, err = r.Events(job.EventFilter{Limit: 1 << 20, JobID: jobs[0].ID})
-		note("events of a job", es, err)
+		if err == nil {
+			all := len(es)
+			for after := int64(0); len(es) > 0; {
+				if es, err = r.Events(job.EventFilter{Limit: 7, After: after}); err == nil && len(es) > 0 {
+					after, all = es[len(es)-1].Seq, all-len(es)
+				}
+			}
+			note("events that no page has", all, err)
+		}
+		for i := 0; i < len(jobs); i += 10 {
+			es, err = r.Events(job.EventFilter{Limit: 1 << 20, JobID: jobs[i].ID})
+			note("events of "+string(jobs[i].ID), es, err)
+		}
+		es, err = r.Events(job.EventFilter{Limit: 50, Types: []string{"job.c*"}, Queues: []string{"q1"}, Since: now.Add(time.Second)})
+		note("some events", es, err)
 		stats, err := r.DeadStats()
 		note("dead", stats, err)
 		held, err := r.Holders("")
