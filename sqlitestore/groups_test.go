@@ -311,6 +311,26 @@ func stepInsert(a asked) deed {
 	}}
 }
 
+// stepHolder looks who holds a key, and does no more.
+func stepHolder(key string) deed {
+	return deed{"who holds " + key, func(t *tx) (string, error) {
+		twins, err := t.Twins(fingerprint(key), "")
+		for _, j := range twins {
+			if j.Holds != 0 {
+				return string(j.ID), err
+			}
+		}
+		return "", err
+	}, func(w *world) string {
+		for _, s := range w.jobs {
+			if s.key == key && s.holds {
+				return string(s.id)
+			}
+		}
+		return ""
+	}}
+}
+
 // stepFirst stores a job if no other has its id or its key.
 func stepFirst(a asked) deed {
 	return deed{"first " + a.String(), func(t *tx) (string, error) {
@@ -561,7 +581,9 @@ func (g *groups) step() deed {
 			return stepDelete(id)
 		}
 	case 20:
-		switch rapid.IntRange(0, 3).Draw(g.T, "look") {
+		switch rapid.IntRange(0, 5).Draw(g.T, "look") {
+		case 4, 5:
+			return stepHolder(rapid.SampledFrom(keysOfGroups).Draw(g.T, "key"))
 		case 0:
 			return stepList(rapid.SampledFrom(queuesOfGroups).Draw(g.T, "queue"))
 		case 1:
@@ -802,5 +824,67 @@ func TestGroupsAreAsIfOneByOne(t *testing.T) {
 		g.check()
 		g.drain()
 		g.check()
+	})
+}
+
+// play has the store do some steps in one call, and compares.
+func (g *groups) play(steps ...deed) *turn {
+	u := &turn{steps: steps}
+	cs := calls([]*turn{u})
+	_, cs[0].err = g.store.w.commit(cs)
+	g.compare([]*turn{u}, cs)
+	return u
+}
+
+// A queue that is deeper than what is remembered of it keeps its order, also where jobs
+// come in between and go back to where they were.
+func TestDeepQueuesKeepTheirOrder(t *testing.T) {
+	checksOf(t, "OUTRIDER_GROUPS", 4)
+	dir := t.TempDir()
+	files := 0
+	rapid.Check(t, func(r *rapid.T) {
+		files++
+		g := &groups{T: r, path: filepath.Join(dir, fmt.Sprint(files, ".db")), world: world{jobs: map[job.ID]standing{}}}
+		g.open()
+		defer func() { _ = g.store.Close(); _ = os.Remove(g.path) }()
+		many := func(n int) deed {
+			as, priorities := make([]asked, n), rapid.IntRange(1, 4).Draw(r, "priorities")
+			for i := range as {
+				as[i] = asked{id: g.newID(), queue: "a", priority: i * 7 % priorities}
+			}
+			return stepMany(as)
+		}
+		g.play(many(rapid.SampledFrom([]int{900, 1100, 2100}).Draw(r, "deep")))
+		for range rapid.IntRange(5, 25).Draw(r, "turns") {
+			switch rapid.IntRange(0, 6).Draw(r, "turn") {
+			case 0:
+				g.play(many(rapid.SampledFrom([]int{1, 40, 300}).Draw(r, "more")))
+			case 1:
+				g.play(stepInsert(asked{id: g.newID(), queue: "a", priority: rapid.IntRange(-1, 4).Draw(r, "priority")}))
+			case 2:
+				var active []standing
+				for _, s := range g.world.those(stateIs(job.Active), func(a, b standing) int { return b.place - a.place }) {
+					if rapid.IntRange(0, 9).Draw(r, "back") == 0 {
+						active = append(active, s)
+					}
+				}
+				for _, s := range active {
+					g.play(lookUp("give back", s.id, func(j *job.Job) error {
+						return j.Fail(evening, job.Claim{ID: j.ID}, job.Failure{Requeue: true, Undelivered: true}, 0)
+					}, update, stateIs(job.Active), func(_ *world, s *standing) string { s.state = job.Available; return "e" }))
+				}
+			case 3:
+				ready := g.world.waiting("a")
+				for range min(5, len(ready)) {
+					s := ready[rapid.IntRange(0, len(ready)-1).Draw(r, "cancelled")]
+					g.play(lookUp("cancel", s.id, func(j *job.Job) error { return j.Cancel(evening, "", "") }, update,
+						stateIs(job.Available), func(_ *world, s *standing) string { s.state = job.Cancelled; return "x" }))
+				}
+			default:
+				g.play(stepClaim([]string{"a"}, rapid.SampledFrom([]int{1, 1, 10, 63, 65, 200, 1000}).Draw(r, "claims")))
+			}
+		}
+		for g.play(stepClaim([]string{"a"}, 150)).said[0] != "" {
+		}
 	})
 }

@@ -173,7 +173,10 @@ func TestTakeOverIsCutShort(t *testing.T) {
 		cmd := takesOver(t, path)
 		at := rand.N(whole)
 		if n%2 == 1 { // where it is committed and moved into the file
-			at = whole*6/10 + rand.N(whole*4/10)
+			at = rand.N(whole / 5)
+			for began := time.Now(); time.Since(began) < 10*whole && bytes.Equal(frontOf(t, path), before[:100]); {
+				time.Sleep(time.Millisecond)
+			}
 		}
 		time.Sleep(at)
 		_ = cmd.Process.Signal(syscall.SIGSTOP) // so that the files are of one moment
@@ -187,6 +190,21 @@ func TestTakeOverIsCutShort(t *testing.T) {
 		found["kill, "+goesOn(t, fmt.Sprintf("killed after %v", at), path, want)]++
 	}
 	t.Logf("what was left: %v", found)
+}
+
+// frontOf is the header of a database, which is the first page that is moved.
+func frontOf(t *testing.T, path string) []byte {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	b := make([]byte, 100)
+	if _, err := f.ReadAt(b, 0); err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 // losePower copies the files as they may be on a disk that has lost its power: of what
