@@ -461,8 +461,11 @@ func stepList(queue string) deed {
 var letters = map[string]string{"job.enqueued": "e", "job.scheduled": "s", "job.started": "b", "job.completed": "c", "job.failed": "f", "job.discarded": "d",
 	"job.cancelled": "x", "job.activated": "a", "job.retrying": "r", "job.updated": "u"}
 
-func spelt(es []job.Event) (s string) {
+func spelt(id job.ID, es []job.Event) (s string) {
 	for _, e := range es {
+		if e.JobID != id {
+			s += "of another: "
+		}
 		s += cmp.Or(letters[e.Type], "["+e.Type+"]")
 	}
 	return s
@@ -479,7 +482,7 @@ func stepRead(id job.ID) deed {
 			return "", err
 		}
 		es, err := t.History(id)
-		return fmt.Sprintf("%s %s %d %s %v %s", j.State, j.Queue, j.Priority, j.Meta, j.Holds != 0, spelt(es)), err
+		return fmt.Sprintf("%s %s %d %s %v %s", j.State, j.Queue, j.Priority, j.Meta, j.Holds != 0, spelt(j.ID, es)), err
 	}, func(w *world) string {
 		s, ok := w.jobs[id]
 		if !ok {
@@ -738,7 +741,7 @@ func (g *groups) check() {
 			if err != nil {
 				return err
 			}
-			if got := fmt.Sprintf("%s %s %d %s %v %s %q", j.State, j.Queue, j.Priority, j.Meta, j.Holds != 0, spelt(es), j.CustomID); got != fmt.Sprintf("%s %s %d %s %v %s %q", want.state, want.queue, want.priority, want.meta, want.holds, want.told, want.custom) {
+			if got := fmt.Sprintf("%s %s %d %s %v %s %q", j.State, j.Queue, j.Priority, j.Meta, j.Holds != 0, spelt(j.ID, es), j.CustomID); got != fmt.Sprintf("%s %s %d %s %v %s %q", want.state, want.queue, want.priority, want.meta, want.holds, want.told, want.custom) {
 				g.Errorf("%s is %s, want %+v", want.id, got, want)
 			}
 		}
