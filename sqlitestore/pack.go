@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"time"
+	"unicode/utf8"
 
 	"github.com/outrider-jobs/outrider/job"
 )
@@ -131,7 +132,7 @@ func unpack(first int64, row []byte, fn func(note) bool) bool {
 		if s := u.text(); s != "" {
 			n.Data = json.RawMessage(s)
 		}
-		if u.bad {
+		if u.bad || !sane(n) {
 			return false
 		}
 		if !fn(n) {
@@ -139,6 +140,13 @@ func unpack(first int64, row []byte, fn func(note) bool) bool {
 		}
 	}
 	return true
+}
+
+// sane reports whether an event can be one that was packed: a bit that has turned in a
+// text is not seen by the numbers around it, and who asks for events is given no broken JSON.
+func sane(n note) bool {
+	return (len(n.Data) == 0 || json.Valid(n.Data)) && utf8.ValidString(n.Type) && utf8.ValidString(n.Queue) &&
+		utf8.ValidString(n.JobType) && utf8.ValidString(string(n.JobID))
 }
 
 func (u *unpacker) byte() byte {

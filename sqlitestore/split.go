@@ -2,6 +2,7 @@ package sqlitestore
 
 import (
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -73,14 +74,14 @@ func split(conn driver.Conn, log *slog.Logger) error {
 	told, done, last := time.Now(), int64(0), ""
 	for n := int64(slice3); n == slice3; {
 		if n, err = bodies.exec(last); err != nil {
-			return fmt.Errorf("take over the jobs behind %q: %w", last, err)
+			return explained(conn, fmt.Errorf("take over the jobs behind %q: %w", last, err))
 		}
 		end := last
 		if err := once(conn, "SELECT id_bytes FROM job_bodies ORDER BY id_bytes DESC LIMIT 1", func(r *row[driver.Value]) { end = string(r.id()) }); err != nil {
 			return err
 		}
 		if also, err := states.exec(last, end); err != nil || also != n {
-			return fmt.Errorf("take over %d jobs behind %q, of %d: %w", also, last, n, err)
+			return explained(conn, errors.Join(fmt.Errorf("take over the jobs behind %q: of %d there are %d", last, n, also), err))
 		}
 		done, last = done+n, end
 		if now := time.Now(); now.Sub(told) > 2*time.Second {
@@ -88,7 +89,33 @@ func split(conn driver.Conn, log *slog.Logger) error {
 			log.Info("the database is brought to this version's schema; nothing is changed if this is stopped", "jobs", done, "of", jobs)
 		}
 	}
-	return script(conn, "DROP TABLE old_jobs; PRAGMA user_version = 4")
+	return script(conn, raiseMark+"DROP TABLE old_jobs; PRAGMA user_version = 4")
+}
+
+// raiseMark makes sure that no job to come is given the number of one that is there: a
+// file of schema 3 could live with a mark that is behind.
+const raiseMark = "UPDATE marks SET value = max(value, (SELECT coalesce(max(n), 0) FROM job_bodies)) WHERE name = 'seq';\n"
+
+// What no job of schema 3 has ever been: two in one place, and an id that is no UUID.
+const (
+	placeTwice = `SELECT seq, min(id), max(id) FROM old_jobs GROUP BY seq HAVING count(*) > 1 LIMIT 1`
+	noUUID     = `SELECT id FROM old_jobs WHERE length(id) <> 36 OR length(unhex(replace(id, '-', ''))) IS NOT 16 LIMIT 1`
+)
+
+// explained is an error of a takeover with the job that is the reason, if it is damage.
+func explained(conn driver.Conn, err error) error {
+	what := ""
+	qerr := once(conn, placeTwice, func(r *row[driver.Value]) {
+		n := r.int()
+		what = fmt.Sprintf("the jobs %s and %s have both the place %d", r.str(), r.str(), n)
+	})
+	if qerr == nil && what == "" {
+		qerr = once(conn, noUUID, func(r *row[driver.Value]) { what = fmt.Sprintf("the id of the job %.80q is none", r.str()) })
+	}
+	if qerr != nil || what == "" {
+		return err
+	}
+	return fmt.Errorf("%s, so the file is damaged: restore a backup of it, or go on with the outrider that wrote it: %w", what, err)
 }
 
 // takeOver is a statement that copies some jobs into a table of schema 4.
@@ -127,6 +154,9 @@ func createdIn4() string {
 	return b.String()
 }
 
+// spaceFor is space, but where a test has a smaller disk.
+var spaceFor = space
+
 // roomFor refuses an upgrade for which the disk has no room: the new rows go into the
 // log first, and then into the file.
 func roomFor(conn driver.Conn, path string) error {
@@ -138,7 +168,7 @@ func roomFor(conn driver.Conn, path string) error {
 	if err != nil {
 		return err
 	}
-	free, _, err := space(filepath.Dir(path))
+	free, _, err := spaceFor(filepath.Dir(path))
 	if err != nil {
 		return nil // it is not known; what does not fit undoes all
 	}

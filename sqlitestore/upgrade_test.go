@@ -78,7 +78,8 @@ func ofAge(t *testing.T, from *Store, schema string, version int, tables ...stri
 			continue
 		}
 		columns := strings.Join(strings1(t, conn, "SELECT name FROM pragma_table_info('"+table+"', 'main')"), ", ")
-		run(t, conn, "INSERT INTO main."+table+" ("+columns+") SELECT "+columns+" FROM new."+table)
+		values := strings.Replace(columns, "lease_token", "iif(typeof(lease_token) = 'blob', lower(hex(lease_token)), lease_token)", 1) // as text
+		run(t, conn, "INSERT INTO main."+table+" ("+columns+") SELECT "+values+" FROM new."+table)
 	}
 	for mark, column := range map[string]string{"seq": "last_seq", "events": "last_event"} {
 		run(t, conn, "INSERT OR REPLACE INTO main.marks (name, value) SELECT '"+mark+"', coalesce(max("+column+"), 0) FROM new.queues")
