@@ -227,7 +227,7 @@ func (g *groups) known() job.ID {
 
 var (
 	queuesOfGroups = []string{"a", "b", "c"}
-	keysOfGroups   = []string{"k1", "k2", "k3", "k4"}
+	keysOfGroups   = []string{"k1", "k2", "k3", "k4", "k5", "k6", "k7", "k8"}
 )
 
 func (g *groups) plain() asked {
@@ -890,4 +890,81 @@ func TestDeepQueuesKeepTheirOrder(t *testing.T) {
 		for g.play(stepClaim([]string{"a"}, 150)).said[0] != "" {
 		}
 	})
+}
+
+// What waits in memory to be stored is seen by whatever is asked behind it, as it is a
+// group later.
+func TestWhatWaitsIsSeen(t *testing.T) {
+	const plainID, keyedID = job.ID("0197f6a0-0001-7000-8000-000000000001"), job.ID("0197f6a0-0002-7000-8000-000000000002")
+	for name, look := range map[string]func(t *tx) (any, error){
+		"job":       func(t *tx) (any, error) { return t.Job(plainID) },
+		"job keyed": func(t *tx) (any, error) { return t.Job(keyedID) },
+		"twins":     func(t *tx) (any, error) { return t.Twins(fingerprint("k"), "") },
+		"claim":     func(t *tx) (any, error) { return t.Available([]string{"q"}, 9) },
+		"list":      func(t *tx) (any, error) { return t.Jobs(job.Filter{Limit: 9}) },
+		"holding":   func(t *tx) (any, error) { return t.Jobs(job.Filter{Holding: true, Limit: 9}) },
+		"history":   func(t *tx) (any, error) { return t.History(keyedID) },
+		"first": func(t *tx) (any, error) {
+			return t.InsertFirst(asked{id: "0197f6a0-0003-7000-8000-000000000003", queue: "q", key: "k"}.job())
+		},
+		"taken": func(t *tx) (any, error) {
+			return t.InsertJobs([]*job.Job{asked{id: plainID, queue: "q"}.job(), asked{id: keyedID, queue: "q"}.job()})
+		},
+		"delete": func(t *tx) (any, error) { return nil, errors.Join(t.DeleteJob(plainID), t.DeleteJob(keyedID)) },
+		"update": func(t *tx) (any, error) {
+			j, err := t.Job(keyedID)
+			if err == nil {
+				err = errors.Join(j.Cancel(evening, "", ""), t.UpdateJob(j))
+			}
+			return j, err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			said := map[bool]string{} // by the last pass
+			for _, apart := range []bool{false, true} {
+				s := opened(t)
+				passes := 0
+				cs := []*call{
+					{ctx: t.Context(), fn: func(jt job.Tx) error {
+						passes++
+						stored, err := jt.(*tx).InsertFirst(asked{id: keyedID, queue: "q", key: "k"}.job())
+						if err == nil && !stored {
+							err = errors.New("it was not stored")
+						}
+						return cmp.Or(err, jt.InsertJob(asked{id: plainID, queue: "q"}.job()))
+					}},
+					{ctx: t.Context(), fn: func(jt job.Tx) error {
+						if waits := len(jt.(*tx).waits.bodies) > 0; waits == apart && passes == 1 {
+							t.Errorf("something waits: %v", waits)
+						}
+						jt.(*tx).w.forget() // so that nothing is known but by what is stored
+						got, err := look(jt.(*tx))
+						b, merr := json.Marshal(got)
+						said[apart] = fmt.Sprintf("%s %v", b, err)
+						return cmp.Or(err, merr)
+					}},
+				}
+				groups := [][]*call{cs}
+				if apart {
+					groups = [][]*call{cs[:1], cs[1:]}
+				}
+				for _, g := range groups {
+					if n, err := s.w.commit(g); n != len(g) || err != nil {
+						t.Fatal(n, err)
+					}
+				}
+				for i, c := range cs {
+					if c.err != nil {
+						t.Errorf("call %d: %v", i, c.err)
+					}
+				}
+				if passes != 1 && name != "first" && name != "taken" {
+					t.Errorf("it took %d passes", passes)
+				}
+			}
+			if said[true] != said[false] {
+				t.Errorf("in one group\n%s\nin another\n%s", said[false], said[true])
+			}
+		})
+	}
 }
