@@ -7,7 +7,7 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// ackBytes is about how much memory the jobs that one transaction of ACKs ends may
+// ackBytes is about how much memory the jobs that one transaction of ACKs reads may
 // take. Where they are larger, those that follow go into the next one.
 const ackBytes = 4 << 20
 
@@ -16,7 +16,7 @@ func (s *Sidecar) AckAll(ctx context.Context, acks []job.AckRequest) ([]job.Acke
 	if len(acks) == 0 {
 		return nil, nil
 	}
-	acked, _, err := s.ackAll(ctx, acks, nil)
+	acked, _, _, err := s.ackAll(ctx, acks, nil)
 	return acked, err
 }
 
@@ -51,58 +51,68 @@ func (s *Sidecar) Next(ctx context.Context, acks []job.AckRequest, f job.FetchRe
 func (s *Sidecar) ackAndClaim(ctx context.Context, acks []job.AckRequest, f job.FetchRequest, acked *[]job.Acked) (got []*job.Job, more bool, err error) {
 	c := s.beginClaim(f)
 	defer c.asked.over()
-	done, refused, err := s.ackAll(ctx, acks, c.do)
+	done, claimed, refused, err := s.ackAll(ctx, acks, c.do)
 	if err != nil {
 		return nil, false, err
 	}
 	if *acked = done; refused != nil {
 		return nil, false, refused
 	}
+	if !claimed { // what the claim holds was undone with the last ack
+		return nil, true, nil
+	}
 	return c.end()
 }
 
+// maxSpoilt is how many acks of a call are left out because their jobs cannot be read or
+// stored; with more of them it is the store that fails.
+const maxSpoilt = 16
+
 // ackAll is AckAll, and claims behind the last ack in the same transaction, where claim
-// is not nil. A claim that fails must not take the acks with it: they are stored without
-// it then, and refused says why it was.
-func (s *Sidecar) ackAll(ctx context.Context, acks []job.AckRequest, claim func(*turn) error) (acked []job.Acked, refused, err error) {
+// is not nil; claimed reports that this transaction is on disk. A claim that fails must not
+// take the acks with it: they are stored without it then, and refused says why it was.
+func (s *Sidecar) ackAll(ctx context.Context, acks []job.AckRequest, claim func(*turn) error) (acked []job.Acked, claimed bool, refused, err error) {
 	if len(acks) > job.MaxAcks {
-		return nil, nil, job.TooManyAcks(len(acks))
+		return nil, false, nil, job.TooManyAcks(len(acks))
 	}
-	a := acking{acks: acks, malformed: malformed(acks), most: len(acks), now: s.now(), acked: make([]job.Acked, len(acks)), claim: claim}
-	for a.from < len(acks) {
+	a := acking{acks: acks, judged: malformed(acks), most: len(acks), now: s.now(), acked: make([]job.Acked, len(acks)), claim: claim}
+	for spoilt := 0; a.from < len(acks); {
+		a.refused, a.spoils = nil, nil // it may not come to do
 		err := s.update(ctx, a.do)
 		switch {
 		case err == nil:
+			claimed = a.to == len(acks) && a.claim != nil
 			a.from = a.to
 		case a.refused != nil:
 			refused, a.claim = a.refused, nil
+		case a.spoils != nil && spoilt < maxSpoilt: // which is no fault of the others
+			spoilt++
+			a.judged[a.to] = err
 		case job.KindOf(err) == job.Unavailable && a.from == 0:
-			return nil, nil, err
+			return nil, false, nil, err
 		case job.KindOf(err) == job.Unavailable: // those before are on disk
 			for i := a.from; i < len(acks); i++ {
 				a.acked[i] = job.Acked{Err: err}
 			}
-			return a.acked, err, nil
+			return a.acked, false, err, nil
 		case a.most > 1:
-			a.most = 1 // one of them cannot be stored, which is no fault of the others
+			a.most = 1 // it is not known which of them it was
 		default:
 			a.acked[a.from] = job.Acked{Err: err}
 			a.from++
 		}
 	}
-	return a.acked, refused, nil
+	return a.acked, claimed, refused, nil
 }
 
 // malformed are the acks whose result is no JSON, by their place.
-func malformed(acks []job.AckRequest) (wrong map[int]error) {
+func malformed(acks []job.AckRequest) map[int]error {
+	wrong := map[int]error{}
 	for i, a := range acks {
 		if a.Result == nil {
 			continue
 		}
 		if err := job.CheckJSON(a.Result); err != nil {
-			if wrong == nil {
-				wrong = map[int]error{}
-			}
 			wrong[i] = err
 		}
 	}
@@ -111,27 +121,27 @@ func malformed(acks []job.AckRequest) (wrong map[int]error) {
 
 // acking is an AckAll under way.
 type acking struct {
-	acks      []job.AckRequest
-	malformed map[int]error
-	most      int // of them in one transaction
-	now       time.Time
-	acked     []job.Acked
-	from, to  int               // those of the present transaction
-	claim     func(*turn) error // behind the last; nil is none
-	refused   error             // of the present transaction: the claim failed
+	acks     []job.AckRequest
+	judged   map[int]error // before they come to their job
+	most     int           // of them in one transaction
+	now      time.Time
+	acked    []job.Acked
+	from, to int               // those of the present transaction
+	claim    func(*turn) error // behind the last; nil is none
+	refused  error             // of the present transaction: the claim failed
+	spoils   error             // of the present transaction: the ack at to
 }
 
 // do is one transaction. It may run more than once.
 func (a *acking) do(t *turn) error {
-	a.to, a.refused = a.from, nil
+	a.to, a.refused, a.spoils = a.from, nil, nil
 	for size := 0; a.to < len(a.acks) && a.to-a.from < a.most && size < ackBytes; a.to++ {
-		j, err := a.end(t, a.acks[a.to])
+		n, err := a.end(t, a.acks[a.to])
 		if err != nil {
+			a.spoils = err
 			return err
 		}
-		if j != nil {
-			size += j.Size()
-		}
+		size += n
 	}
 	if a.to == len(a.acks) && a.claim != nil {
 		a.refused = a.claim(t)
@@ -139,23 +149,23 @@ func (a *acking) do(t *turn) error {
 	return a.refused
 }
 
-// end judges the ack at a.to, and returns the job that it has ended. An error is none of
-// this ack: the transaction cannot go on.
-func (a *acking) end(t *turn, ack job.AckRequest) (ended *job.Job, err error) {
+// end judges the ack at a.to, and says how many bytes its job has, which is in memory
+// until the transaction ends. An error is none of this ack: the transaction cannot go on.
+func (a *acking) end(t *turn, ack job.AckRequest) (size int, err error) {
 	v := &a.acked[a.to]
-	if *v = (job.Acked{Err: a.malformed[a.to]}); v.Err != nil {
-		return nil, nil
+	if *v = (job.Acked{Err: a.judged[a.to]}); v.Err != nil {
+		return 0, nil
 	}
 	j, err := t.Job(ack.ID)
-	if err != nil && job.KindOf(err) != job.NotFound {
-		return nil, err
+	if err != nil {
+		if v.Err = err; job.KindOf(err) == job.NotFound {
+			err = nil
+		}
+		return 0, err
 	}
-	if err == nil {
-		err = j.Complete(a.now, ack.Claim, ack.Result)
-	}
-	if v.Err = err; err != nil {
-		return nil, nil
+	if v.Err = j.Complete(a.now, ack.Claim, ack.Result); v.Err != nil {
+		return j.Size(), nil
 	}
 	v.FinishedAt = j.FinishedAt
-	return j, t.save(j)
+	return j.Size(), t.save(j)
 }

@@ -211,6 +211,7 @@ func TestManyAcksAreAsManyInTurn(t *testing.T) {
 type odd struct {
 	job.Store
 	available, save, begin func() error
+	waiting                func(job.ID) error
 	began                  int
 }
 
@@ -236,6 +237,15 @@ func (x oddTx) Available(queues []string, n int) ([]*job.Job, error) {
 		}
 	}
 	return x.Tx.Available(queues, n)
+}
+
+func (x oddTx) Waiting(id job.ID) ([]*job.Job, error) {
+	if x.of.waiting != nil {
+		if err := x.of.waiting(id); err != nil {
+			return nil, err
+		}
+	}
+	return x.Tx.Waiting(id)
 }
 
 func (x oddTx) UpdateJob(j *job.Job) error {
@@ -355,8 +365,13 @@ func TestAcksWhoseStoreFails(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 	}
-	// One that cannot be stored makes each ACK a transaction of its own; then the disk is full.
-	o.save = func() error { return job.Errorf(job.Internal, "this row is damaged") }
+	// Where nobody knows which cannot be stored, each ACK is a transaction of its own; then the disk is full.
+	o.waiting = func(id job.ID) error {
+		if id == acks[1].ID {
+			return job.Errorf(job.Internal, "this row is damaged")
+		}
+		return nil
+	}
 	o.began, o.begin = 0, func() error {
 		if o.began > 3 { // all, the first, the second; the third
 			return down
@@ -371,6 +386,38 @@ func TestAcksWhoseStoreFails(t *testing.T) {
 		t.Errorf("got %v and %v", acked[1].Err, acked[2].Err)
 	}
 	w.is("after all that", waiting.ID, job.Available)
+}
+
+// A store that goes away behind a claim that failed ends the call.
+func TestAStoreThatFailsBehindAClaim(t *testing.T) {
+	t.Parallel()
+	for _, wait := range []time.Duration{0, time.Minute} {
+		w, o, acks, _ := three(t)
+		down := job.Errorf(job.Unavailable, "the disk is gone")
+		o.available = func() error {
+			o.begin = func() error { return down }
+			return job.Errorf(job.Unavailable, "a page cannot be read")
+		}
+		acked, jobs, err := w.nextOf(acks, wait)
+		if !errors.Is(err, down) || acked != nil || jobs != nil || w.states(acks, nil) != "active active active" {
+			t.Errorf("got %v, %d jobs, %v", acked, len(jobs), err)
+		}
+	}
+}
+
+// Jobs whose claim is undone with the last ACK are not handed out; the claim comes again.
+func TestAClaimThatIsUndoneWithAnAck(t *testing.T) {
+	t.Parallel()
+	w, o, acks, waiting := three(t)
+	o.waiting = func(job.ID) error { return job.Errorf(job.Internal, "a row is damaged") }
+	acked, jobs, err := w.nextOf(acks[:1], 0)
+	if err != nil || job.KindOf(acked[0].Err) != job.Internal || len(jobs) != 1 || jobs[0].ID != waiting.ID {
+		t.Fatalf("got %v, %d jobs, %v", acked, len(jobs), err)
+	}
+	w.is("handed out", waiting.ID, job.Active)
+	if w.read(waiting.ID).Lease.Token != jobs[0].Lease.Token {
+		t.Errorf("the job is another's")
+	}
 }
 
 // Jobs too large to be in memory together are ended in several transactions.
