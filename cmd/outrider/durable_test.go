@@ -35,6 +35,7 @@ type ledger struct {
 	answers int
 	enough  chan struct{} // closed when there are so many answers
 	limit   int
+	closed  bool // what is answered from now on does not count
 }
 
 func newLedger(limit int) *ledger {
@@ -46,10 +47,20 @@ func newLedger(limit int) *ledger {
 func (l *ledger) note(what func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
 	what()
 	if l.answers++; l.answers == l.limit {
 		close(l.enough)
 	}
+}
+
+// close takes no more answers.
+func (l *ledger) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
 }
 
 // produce pushes batches of one to six jobs until the server is gone.
@@ -184,7 +195,7 @@ func (l *ledger) judge(t *testing.T, s job.Service) {
 
 // outlive has a server answer so many times, and stops it in the midst: what it has
 // answered is so when one begins again on its file.
-func outlive(t *testing.T, db string, answers int, stop func(*process)) {
+func outlive(t *testing.T, db string, answers int, stop func(*process, *ledger)) {
 	t.Helper()
 	p := startProcess(t, "serve", "--listen", "127.0.0.1:0", "--db", db)
 	s, err := client.New(readyURL(t, p.stdout), client.Options{})
@@ -198,7 +209,7 @@ func outlive(t *testing.T, db string, answers int, stop func(*process)) {
 		wg.Go(func() { l.work(t.Context(), s) })
 	}
 	<-l.enough
-	stop(p)
+	stop(p, l)
 	wg.Wait()
 	_ = p.Wait() // it was killed
 	s.Close()
@@ -251,7 +262,7 @@ func TestAnswersOutliveAKill(t *testing.T) {
 		}
 	}
 	for range kills {
-		outlive(t, db, 200+rand.IntN(200), func(p *process) {
+		outlive(t, db, 200+rand.IntN(200), func(p *process, _ *ledger) {
 			if err := p.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}

@@ -46,7 +46,8 @@ func TestAnswersOutliveAPowerCut(t *testing.T) {
 	mount()
 	defer d.unmount(at)
 	for range cuts {
-		outlive(t, filepath.Join(at, "jobs.db"), 100+rand.IntN(600), func(p *process) {
+		outlive(t, filepath.Join(at, "jobs.db"), 100+rand.IntN(600), func(p *process, l *ledger) {
+			l.close()
 			cutPower(t, at)
 			_ = p.Process.Kill()
 			_ = p.Wait() // it was killed
@@ -57,7 +58,10 @@ func TestAnswersOutliveAPowerCut(t *testing.T) {
 }
 
 // cutPower has ext4 write nothing more, neither what it still has in memory nor its
-// journal: EXT4_IOC_SHUTDOWN with NOLOGFLUSH.
+// journal: EXT4_IOC_SHUTDOWN with NOLOGFLUSH. The kernel goes on meanwhile, which a
+// machine without power does not, and a flush that is on its way may succeed without
+// its journal: of 640 cuts 64 lost a plain program the record that it had flushed during
+// the call, and none an earlier one. So answers count that came before.
 func cutPower(t *testing.T, at string) {
 	t.Helper()
 	fd, err := unix.Open(at, unix.O_RDONLY, 0)
