@@ -124,7 +124,7 @@ func (j *Job) Outlived(now time.Time, twins []*Job) bool {
 	})
 }
 
-// newer reports whether j was created after t; of one instant, the last id is the newest.
+// newer reports whether j was created after t; of two of one instant, whose id is the larger: any order does.
 func (j *Job) newer(t *Job) bool {
 	return j.CreatedAt.After(t.CreatedAt) || j.CreatedAt.Equal(t.CreatedAt) && j.ID > t.ID
 }

@@ -73,7 +73,8 @@ type JobReader interface {
 // KeyReader finds jobs by the keys that keep them from being doubled.
 type KeyReader interface {
 	// Twins returns, of the jobs with this Fingerprint, the one that Holds it and
-	// of the others the newest of each state: nine at most, whatever is stored.
+	// of the others the newest of each state, of one instant the one stored last: nine
+	// at most, whatever is stored.
 	// The job with the ID but is none of them; it may be empty.
 	Twins(fingerprint string, but ID) ([]*Job, error)
 	// DedupOwner returns the newest job that holds the deduplication key at now,

@@ -203,6 +203,7 @@ func (s *stmt) bind(args []driver.Value) []driver.NamedValue {
 // exec runs the statement and says how many rows it changed.
 func (s *stmt) exec(args ...driver.Value) (int64, error) {
 	r, err := s.s.(driver.StmtExecContext).ExecContext(context.Background(), s.bind(args))
+	clear(s.args) // what they point to may go
 	if err != nil {
 		return 0, err
 	}
@@ -212,6 +213,7 @@ func (s *stmt) exec(args ...driver.Value) (int64, error) {
 // each calls fn with every row. The row is only good until fn returns.
 func (s *stmt) each(fn func(row []driver.Value) error, args ...driver.Value) error {
 	rows, err := s.s.(driver.StmtQueryContext).QueryContext(context.Background(), s.bind(args))
+	clear(s.args)
 	if err != nil {
 		return err
 	}

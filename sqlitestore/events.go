@@ -126,7 +126,7 @@ func listed(words []string, s string) bool {
 // the job, however long the log is. Pruning breaks the chain off at its old end,
 // where it should.
 
-const selectLastEvent = `SELECT told` + byBody + ` WHERE id_bytes = ?`
+const selectLastEvent = `SELECT s.n, told` + byBody + ` WHERE id_bytes = ?`
 
 // eventChunk is the row that holds the event with a Seq, if it is still there.
 const eventChunk = `SELECT first, packed FROM events
@@ -141,7 +141,10 @@ func (r reader) History(id job.ID) ([]job.Event, error) {
 		return nil, noJob(id)
 	}
 	last, found := int64(0), false
-	if err := r.each(selectLastEvent, func(v *row[any]) { last, found = v.int(), true }, b[:]); err != nil {
+	if err := r.each(selectLastEvent, func(v *row[any]) {
+		whole := v.int() > 0
+		last, found, v.bad = v.int(), true, v.bad || !whole
+	}, b[:]); err != nil {
 		return nil, translate("read history", err)
 	}
 	if !found {

@@ -123,7 +123,7 @@ func (t *tx) Dead(f job.Filter, n int) ([]*job.Job, error) {
 	w := conditions(f)
 	for ask := n; ; ask *= 4 {
 		var entries []entry
-		if err := t.each("SELECT s.n"+fromDead+w.String()+oldestDead, func(v *row[any]) {
+		if err := t.each("SELECT s.n"+from(f)+w.String()+oldestDead, func(v *row[any]) {
 			entries = append(entries, entry{n: v.int()})
 		}, append(slices.Clone(w.args), ask)...); err != nil {
 			return nil, t.fail("read dead letters", err)

@@ -50,6 +50,8 @@ func TestHalfAJob(t *testing.T) {
 			}
 			if table == "job_states" { // else there is nothing left of its id
 				half("read", s.View(t.Context(), func(r job.ReadTx) error { _, err := r.Job(ids[1]); return err }))
+				half("its history", s.View(t.Context(), func(r job.ReadTx) error { _, err := r.History(ids[1]); return err }))
+				half("a list", s.View(t.Context(), func(r job.ReadTx) error { _, err := r.Jobs(job.Filter{Limit: 10}); return err }))
 				half("read by the writer", ask("read", func(tx job.Tx) error { _, err := tx.Job(ids[1]); return err }))
 				again := storetest.New(t, "q", func(j *job.Job) { j.ID = ids[1] })
 				if err := ask("insert", func(tx job.Tx) error { return tx.InsertJob(again) }); err == nil {

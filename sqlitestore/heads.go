@@ -98,7 +98,7 @@ func (t *tx) head(queue string, n int) (jobs []*job.Job, whole bool, err error) 
 		most := min(n, len(h.entries))
 		jobs, whole, err = t.jobsOf(claimIndex, h.entries[:most], atOnce, func(j *job.Job, e entry) bool { return waitsAs(j, queue, e) })
 		if err != nil || again || !whole || len(jobs) == most {
-			return jobs, whole, err
+			return jobs, whole && (h.whole || len(jobs) == n), err
 		}
 		// What cannot be read any more a walk passes over.
 	}

@@ -201,18 +201,18 @@ func (t *tx) rowOf(j *job.Job) (r newRow) {
 
 // InsertJob stores a new job.
 func (t *tx) InsertJob(j *job.Job) error {
-	stored, err := t.insert(j)
+	stored, err := t.insert(j, true)
 	if err == nil && !stored {
 		return job.Errorf(job.Duplicate, "job %s exists already", j.ID).With(map[string]any{"existing_job_id": string(j.ID)})
 	}
 	return err
 }
 
-// insert stores a new job unless its ID is taken.
-func (t *tx) insert(j *job.Job) (bool, error) {
+// insert stores a new job unless its ID is taken, perhaps later, if it may wait.
+func (t *tx) insert(j *job.Job, wait bool) (bool, error) {
 	seq, known := j.Seq, t.knows(j.ID)
 	r := t.rowOf(j)
-	if r.simple && !known && !t.careful && t.waits.eager == 0 {
+	if wait && r.simple && !known && !t.careful && t.waits.eager == 0 {
 		t.waits.states = plainState.keep(append(t.waits.states, r.n), r.state)
 		return true, t.waitFor(j, r)
 	}
@@ -294,7 +294,7 @@ func (t *tx) InsertJobs(js []*job.Job) ([]bool, error) {
 		}
 		for ; i < end; i++ {
 			var err error
-			if stored[i], err = t.insert(js[i]); err != nil {
+			if stored[i], err = t.insert(js[i], len(js) == 1); err != nil {
 				return nil, err
 			}
 		}
@@ -357,7 +357,8 @@ func (t *tx) insertTogether(js []*job.Job) (bool, error) {
 	}
 	for i, j := range js[:placed] { // those that went in must not stay: they come again, one by one
 		if all {
-			if _, err := t.do(t.w.st.removeBody, first+int64(i)); err != nil {
+			id, _ := j.ID.Bytes()
+			if _, err := t.do(t.w.st.takeBack, first+int64(i), id[:]); err != nil {
 				return false, t.fail("insert jobs", err)
 			}
 		}
@@ -438,7 +439,8 @@ func (t *tx) inserted(j *job.Job, n int64) error {
 	}
 	t.count(j, 1)
 	t.w.heads.moved(kept{}, kept{j, n})
-	if q := t.w.queues[j.Queue]; len(t.call.jobs.byID) < maxRemembered && (j.State != job.Available || q == nil || q.Available < maxRemembered) {
+	_, known := t.call.jobs.get(j.ID) // one of its id has been deleted
+	if q := t.w.queues[j.Queue]; known || len(t.call.jobs.byID) < maxRemembered && (j.State != job.Available || q == nil || q.Available < maxRemembered) {
 		t.call.jobs.put(j.ID, kept{j.Clone(), n}) // it will be asked for soon
 	}
 	return nil

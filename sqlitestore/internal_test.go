@@ -31,26 +31,29 @@ func opened(t *testing.T) *Store {
 func TestPlans(t *testing.T) {
 	s := opened(t)
 	var b strings.Builder
-	dead := conditions(job.Filter{Dead: true, Queue: "q"})
-	byQueue := conditions(job.Filter{Queue: "q"})
-	holding := conditions(job.Filter{Holding: true, Queue: "q", Type: "a.*", States: job.States[:2]})
-	counting := conditions(job.Filter{Holding: true})
+	listed := func(number string, f job.Filter) string {
+		w := conditions(f)
+		return "SELECT " + number + from(f) + w.String()
+	}
+	dead := job.Filter{Dead: true, Queue: "q"}
 	for _, q := range []struct{ name, sql string }{
 		{"insertBody", insertBody}, {"insertState", insertState}, {"plainBody", plainBody.sql(2)}, {"plainState", plainState.sql(2)},
 		{"insertFirst", insertFirst}, {"keyedState", keyedState.sql(2)},
 		{"updateState", updateState(changing)}, {"rewriteBody", rewriteBody}, {"heldKey", heldKey}, {"pastKey", pastKey},
-		{"dedupKey", dedupKey}, {"customID", customID}, {"deleteBody", deleteBody}, {"deleteState", deleteState},
+		{"dedupKey", dedupKey}, {"customID", customID}, {"deleteBody", deleteBody}, {"deleteState", deleteState}, {"takeBack", takeBack},
 		{"jobByID", jobByID}, {"readJob", readJob}, {"jobByNumber", jobByNumber}, {"strangers", strangers}, {"readJobNumber", readJobNumber},
 		{"nextAvailable", nextAvailable}, {"allDue", allDue}, {"nextDue", nextDue}, {"allWaiting", allWaiting}, {"countWaiting", countWaiting}, {"heldJobs", heldJobs}, {"holders", holders},
-		{"deadStats", deadStats}, {"list", "SELECT s.n" + fromNewest + byQueue.String() + " ORDER BY id_bytes DESC LIMIT ?"},
-		{"list dead", "SELECT s.n" + fromDead + dead.String() + " ORDER BY finished_at DESC, s.n DESC LIMIT ?"},
-		{"list holding", "SELECT s.n" + fromDead + holding.String() + " ORDER BY id_bytes DESC LIMIT ?"},
-		{"count holding", "SELECT count(*)" + fromDead + counting.String()},
+		{"deadStats", deadStats}, {"list", listed("b.n", job.Filter{}) + " ORDER BY id_bytes DESC LIMIT ?"}, {"list of a queue", listed("b.n", job.Filter{Queue: "q"}) + " ORDER BY id_bytes DESC LIMIT ?"},
+		{"list of a type", listed("b.n", job.Filter{Type: "a.*"}) + " ORDER BY id_bytes DESC LIMIT ?"},
+		{"list dead", listed("s.n", dead) + " ORDER BY finished_at DESC, s.n DESC LIMIT ?"},
+		{"list dead of a type", listed("s.n", job.Filter{Dead: true, Type: "a.b"}) + " ORDER BY finished_at DESC, s.n DESC LIMIT ?"},
+		{"list holding", listed("s.n", job.Filter{Holding: true, Queue: "q", Type: "a.*", States: job.States[:2]}) + " ORDER BY id_bytes DESC LIMIT ?"},
+		{"count holding", listed("count(*)", job.Filter{Holding: true})},
 		{"count newest", "SELECT count(*) FROM (SELECT 1 FROM (" + newestJobs + ") WHERE type = ? LIMIT ?)"},
 		{"count newest dead", "SELECT count(*) FROM (SELECT 1 FROM (" + newestDead + ") WHERE type = ? LIMIT ?)"},
 		{"allQueues", allQueues}, {"queueByName", queueByName}, {"putQueue", putQueue}, {"putWorker", putWorker},
 		{"putMark", putMark}, {"lastSeq", lastSeq}, {"lastEvent", lastEvent}, {"putEvents", putEvents}, {"eventChunks", eventChunks}, {"pruneEvents", pruneEvents},
-		{"toldOf", selectLastEvent}, {"eventChunk", eventChunk}, {"oldest dead", "SELECT s.n" + fromDead + dead.String() + oldestDead},
+		{"toldOf", selectLastEvent}, {"eventChunk", eventChunk}, {"oldest dead", listed("s.n", dead) + oldestDead},
 		{"cronByName", cronByName}, {"allCrons", allCrons}, {"putCron", putCron}, {"stepCron", stepCron}, {"deleteCron", deleteCron},
 	} {
 		fmt.Fprintf(&b, "%s\n", q.name)

@@ -64,6 +64,7 @@ var rewriteBody = `UPDATE job_bodies SET ` + namesOf(rewritable, "", " = ?") + `
 const (
 	deleteBody  = `DELETE FROM job_bodies WHERE n = ?`
 	deleteState = `DELETE FROM job_states WHERE n = ?`
+	takeBack    = deleteBody + ` AND id_bytes = ?` // one that was put there a moment ago
 )
 
 var (
@@ -161,6 +162,9 @@ func jobFrom[V any](values []V) (kept, error) {
 		}
 	}
 	if !ok || !numbered || !whole(j) {
+		if j.ID == "" {
+			return kept{}, unreadable("the job with the number %d", n)
+		}
 		return kept{}, unreadable("job %s", j.ID)
 	}
 	return kept{j, n}, nil

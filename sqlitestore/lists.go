@@ -87,19 +87,23 @@ WHERE holds = 0 AND state_code IN (` + alive + `) AND NOT EXISTS (
 // alive are the states that are not final.
 const alive = `0, 1, 2, 3, 4`
 
-// The rows of a list, in whose order they are read.
-const (
-	fromNewest = ` FROM job_bodies AS b CROSS JOIN job_states AS s ON s.n = b.n`
-	fromDead   = ` FROM job_states AS s CROSS JOIN job_bodies AS b ON b.n = s.n`
-)
-
-// from is the one of them for a filter: that of the keys finds the jobs by their states, too.
+// from are the rows of a list, in the order in which they are read. Without a condition on
+// the second table SQLite leaves it out where it can, and a job that has lost its other row
+// is listed, and found damaged. With one, the order must be held.
 func from(f job.Filter) string {
-	if f.Dead || f.Holding {
-		return fromDead
+	if f.Dead || f.Holding { // the states find them
+		if f.Type != "" {
+			return crossed(byState)
+		}
+		return byState
 	}
-	return fromNewest
+	if len(f.States) > 0 || f.Queue != "" || !f.Since.IsZero() || !f.Until.IsZero() {
+		return crossed(byBody)
+	}
+	return byBody
 }
+
+func crossed(from string) string { return strings.Replace(from, "LEFT JOIN", "CROSS JOIN", 1) }
 
 // Where the counters of the queues do not show how many jobs a filter lets
 // through, so many are counted, and so many looked at.
@@ -175,7 +179,11 @@ func (r reader) page(f job.Filter, w where) (jobs []*job.Job, next string, err e
 		}
 	}
 	// The numbers first: where they must be sorted, whole jobs would be sorted in memory.
-	query := "SELECT " + jobColumns + " FROM (SELECT s.n AS listed" + from(f) + w.String() + order + " LIMIT ? OFFSET ?) CROSS JOIN job_bodies AS b ON b.n = listed CROSS JOIN job_states AS s ON s.n = listed"
+	number := "b.n"
+	if f.Dead || f.Holding {
+		number = "s.n"
+	}
+	query := "SELECT " + jobColumns + " FROM (SELECT " + number + " AS listed" + from(f) + w.String() + order + " LIMIT ? OFFSET ?) LEFT JOIN job_bodies AS b ON b.n = listed LEFT JOIN job_states AS s ON s.n = listed"
 	found, more, err := r.some(f.Limit, f.Room, query, append(w.args, f.Limit+1, f.Offset)...)
 	if err != nil {
 		return nil, "", translate("list jobs", err)
@@ -206,8 +214,8 @@ func after(f job.Filter, w *where) error {
 
 // Of the newest jobs, and of the dead letters that died last, what conditions ask for.
 const (
-	newestJobs = "SELECT state_code, queue, type, created_at" + fromNewest + " ORDER BY id_bytes DESC LIMIT ?"
-	newestDead = "SELECT dead, state_code, queue, type, error, finished_at" + fromDead + " WHERE dead = 1 ORDER BY finished_at DESC LIMIT ?"
+	newestJobs = "SELECT state_code, queue, type, created_at" + byBody + " ORDER BY id_bytes DESC LIMIT ?"
+	newestDead = "SELECT dead, state_code, queue, type, error, finished_at" + byState + " WHERE dead = 1 ORDER BY finished_at DESC LIMIT ?"
 )
 
 // count is how many jobs a filter lets through: by the counters, where they show it,
@@ -232,7 +240,7 @@ func (r reader) count(f job.Filter, w where, counters counters, most, visited in
 	query, args := "SELECT count(*) FROM (SELECT 1 FROM (", []any{visited}
 	switch {
 	case f.Holding: // the indexes of the keys hold these
-		query, args, visited = "SELECT count(*) FROM (SELECT 1"+fromDead, nil, all
+		query, args, visited = "SELECT count(*) FROM (SELECT 1"+from(f), nil, all
 	case f.Dead:
 		query += newestDead + ")"
 	default:

@@ -28,9 +28,9 @@ var putQueue = upsert("queues", queueColumns+", last_seq, last_event", "created_
 
 // The last numbers that were given: each commit notes them with a queue that it changes,
 // so that they are no page of their own, or as a mark where it changes none. A file of
-// schema 3 has marks of both.
+// schema 3 has marks of both. A bit that turns there must not give a number twice.
 const (
-	lastSeq   = `SELECT max(coalesce((SELECT max(last_seq) FROM queues), 0), coalesce((SELECT value FROM marks WHERE name = 'seq'), 0))`
+	lastSeq   = `SELECT max(coalesce((SELECT max(last_seq) FROM queues), 0), coalesce((SELECT value FROM marks WHERE name = 'seq'), 0), coalesce((SELECT max(n) FROM job_bodies), 0), coalesce((SELECT max(n) FROM job_states), 0))`
 	lastEvent = `SELECT max(coalesce((SELECT max(last_event) FROM queues), 0), coalesce((SELECT value FROM marks WHERE name = 'events'), 0))`
 )
 

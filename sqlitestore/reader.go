@@ -179,7 +179,7 @@ func (r reader) Holders(worker string) (map[string][]job.ID, error) {
 
 const deadStats = `SELECT queue, type, coalesce(iif(json_valid(error), json_extract(error, '$.type'), NULL), '') AS error_type,
   count(*) AS n, min(finished_at) AS oldest, max(finished_at) AS newest
-FROM job_states JOIN job_bodies USING (n) WHERE dead = 1
+FROM job_states LEFT JOIN job_bodies USING (n) WHERE dead = 1
 GROUP BY 1, 2, 3`
 
 // DeadStats counts the dead letters.

@@ -226,7 +226,7 @@ func (w *writer) recount() error {
 			*n = 0
 		}
 	}
-	for values, err := range w.tx.rows(countJobs) {
+	for values, err := range (reader{q: w.unprepared}).rows(countJobs) {
 		if err != nil {
 			return err
 		}

@@ -279,7 +279,13 @@ func TestChangeBuildsARottenIndexAnew(t *testing.T) {
 	j := storetest.New(t, "q", nil)
 	r.insert(j)
 	r.rot(claimIndex, numbered(j, 2), other(numbered(j, 2)))
+	before, asked := storetest.New(t, "q", nil), 0
 	r.update(func(tx job.Tx) error {
+		if asked++; asked == 1 { // what was to be stored when the damage was found is not stored by the mend
+			if err := tx.InsertJob(before); err != nil {
+				return err
+			}
+		}
 		got, err := tx.Job(j.ID)
 		if err != nil {
 			return err
@@ -290,6 +296,9 @@ func TestChangeBuildsARottenIndexAnew(t *testing.T) {
 		return tx.UpdateJob(got)
 	})
 	r.mended()
+	if err := r.View(t.Context(), func(tx job.ReadTx) error { _, err := tx.Job(before.ID); return err }); job.KindOf(err) != job.NotFound || asked != 2 {
+		t.Errorf("after %d runs a job of the first is there: %v", asked, err)
+	}
 }
 
 // What rots again after it was built anew is not built anew in a circle.

@@ -136,6 +136,9 @@ func (t *tx) reset() {
 	clear(t.group.events) // what they point to may go
 	t.group.counts, t.group.events, t.group.stored, t.group.waiting = t.group.counts[:0], t.group.events[:0], 0, 0
 	t.waits.next()
+	clear(t.args)
+	clear(t.body)
+	clear(t.state)
 	t.gone = 0
 }
 

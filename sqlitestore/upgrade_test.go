@@ -82,7 +82,7 @@ func ofAge(t *testing.T, from *Store, schema string, version int, tables ...stri
 		run(t, conn, "INSERT INTO main."+table+" ("+columns+") SELECT "+values+" FROM new."+table)
 	}
 	for mark, column := range map[string]string{"seq": "last_seq", "events": "last_event"} {
-		run(t, conn, "INSERT OR REPLACE INTO main.marks (name, value) SELECT '"+mark+"', coalesce(max("+column+"), 0) FROM new.queues")
+		run(t, conn, "INSERT OR REPLACE INTO main.marks (name, value) SELECT '"+mark+"', max(coalesce(max("+column+"), 0), coalesce((SELECT value FROM new.marks WHERE name = '"+mark+"'), 0)) FROM new.queues")
 	}
 	run(t, conn, "DELETE FROM marks WHERE name = 'identity'; DETACH new; PRAGMA wal_checkpoint(TRUNCATE)")
 	return path

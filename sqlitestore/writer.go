@@ -177,7 +177,8 @@ func (w *writer) pass(calls []*call, careful bool) (n int, err error) {
 		w.mustRedo = true
 	}
 	if w.mustRedo || w.torn {
-		w.forget() // what is undone now
+		tx.waits.reset() // nobody is to store it now
+		w.forget()       // what is undone now
 		if _, err := w.st.rollback.exec(); err != nil {
 			w.mustRedo, w.torn = false, false
 			return n, w.doubt(err)
@@ -256,6 +257,7 @@ func (w *writer) checkLock() {
 // abandon undoes the whole transaction after err.
 func (w *writer) abandon(err error) error {
 	w.gauge.refused(err)
+	w.tx.waits.reset() // nobody is to store it now
 	if fatal(err) {
 		_ = w.doubt(err)
 	}
@@ -339,7 +341,7 @@ func protect(tx *tx, fn func(job.Tx) error) (err error) {
 type statements struct {
 	begin, commit, rollback, savepoint, release, rollbackTo *stmt
 	insertBody, insertState, insertFirst                    *stmt
-	rewrite, removeBody, removeState                        *stmt
+	rewrite, removeBody, removeState, takeBack              *stmt
 	byID, byNumber, strangers                               *stmt
 	available, due, nextDue, waiting                        *stmt
 	heldKey, pastKey, dedupKey, customID                    *stmt
@@ -357,7 +359,7 @@ func (w *writer) prepare() error {
 		{&w.st.begin, "BEGIN IMMEDIATE"}, {&w.st.commit, "COMMIT"}, {&w.st.rollback, "ROLLBACK"},
 		{&w.st.savepoint, "SAVEPOINT one"}, {&w.st.release, "RELEASE one"}, {&w.st.rollbackTo, "ROLLBACK TO one"},
 		{&w.st.insertBody, insertBody}, {&w.st.insertState, insertState}, {&w.st.insertFirst, insertFirst},
-		{&w.st.rewrite, rewriteBody}, {&w.st.removeBody, deleteBody}, {&w.st.removeState, deleteState},
+		{&w.st.rewrite, rewriteBody}, {&w.st.removeBody, deleteBody}, {&w.st.removeState, deleteState}, {&w.st.takeBack, takeBack},
 		{&w.st.byID, readJob}, {&w.st.byNumber, readJobNumber}, {&w.st.strangers, strangers},
 		{&w.st.heldKey, heldKey}, {&w.st.pastKey, pastKey}, {&w.st.dedupKey, dedupKey}, {&w.st.customID, customID},
 		{&w.st.available, nextAvailable}, {&w.st.due, allDue}, {&w.st.nextDue, nextDue}, {&w.st.waiting, allWaiting},
@@ -410,7 +412,7 @@ func (w *writer) closeStatements() {
 	w.closeUpdates()
 	st := w.st
 	all := []*stmt{st.begin, st.commit, st.rollback, st.savepoint, st.release, st.rollbackTo, st.insertBody, st.insertState, st.insertFirst,
-		st.rewrite, st.removeBody, st.removeState, st.byID, st.byNumber, st.strangers, st.available, st.due, st.nextDue, st.waiting, st.heldKey, st.pastKey, st.dedupKey, st.customID,
+		st.rewrite, st.removeBody, st.removeState, st.takeBack, st.byID, st.byNumber, st.strangers, st.available, st.due, st.nextDue, st.waiting, st.heldKey, st.pastKey, st.dedupKey, st.customID,
 		st.putQueue, st.putMark, st.putEvents, st.cronByName, st.stepCron}
 	for _, s := range slices.Concat(all, st.plainBody.of[:], st.plainState.of[:], st.keyedState.of[:]) {
 		if s != nil {
