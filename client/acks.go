@@ -17,14 +17,18 @@ import (
 // every server knows.
 
 // takesMany reports whether the server takes several ACKs at once. An error means that
-// there was no answer.
+// there was no answer. What a proxy in trouble says is not remembered.
 func (c *Client) takesMany(ctx context.Context) (bool, error) {
 	if known := c.many.Load(); known != nil {
 		return *known, nil
 	}
 	has, err := ask(ctx, c, call{method: http.MethodGet, path: "/ojs/manifest", whole: true}, wire.ReadManifest)
-	if err != nil && job.KindOf(err) == job.Unavailable && !errors.Is(err, job.ErrForeign) {
+	switch {
+	case err == nil || unknown(err):
+	case job.KindOf(err) == job.Unavailable && !errors.Is(err, job.ErrForeign):
 		return false, err
+	default:
+		return false, nil
 	}
 	many := slices.Contains(has, wire.BatchAck) && slices.Contains(has, wire.Next)
 	c.many.Store(&many)
@@ -34,18 +38,28 @@ func (c *Client) takesMany(ctx context.Context) (bool, error) {
 // refused reports that a server did not take a request as a whole. Then it has done nothing
 // of it, and its parts can be asked one by one.
 func (c *Client) refused(err error) bool {
-	if err == nil {
+	switch kind := job.KindOf(err); {
+	case err == nil:
 		return false
-	}
-	switch job.KindOf(err) {
-	case job.Unavailable, job.Internal:
-		return false
-	case job.NotFound, job.NotAllowed: // an older server has come to this address
+	case unknown(err): // an older server has come to this address, or a proxy lets no more through
 		c.many.Store(new(bool))
-	case job.Invalid, job.Malformed: // or so it seems
+	case kind == job.Unavailable || kind == job.Internal:
+		return false
+	case kind == job.Invalid: // or so it seems
 		c.many.Store(nil)
 	}
 	return true
+}
+
+// unknown reports that a server, or a proxy before it, does not know a path.
+func unknown(err error) bool {
+	var e *job.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	status := e.Details["status"]
+	return e.Kind == job.NotFound || e.Kind == job.NotAllowed ||
+		errors.Is(err, job.ErrForeign) && (status == http.StatusNotFound || status == http.StatusMethodNotAllowed || status == http.StatusNotImplemented)
 }
 
 // AckAll ends many attempts well; see [job.Worker]. To a server that does not take many

@@ -79,9 +79,11 @@ func TestManyAcks(t *testing.T) {
 
 // old is a server that takes one ACK at a time, as others than Outrider do.
 type old struct {
-	manifest func() exchange
-	ack      func(id string) exchange
-	batch    int // the status of what it does not know
+	manifest  func() exchange
+	ack       func(id string) exchange
+	batch     int  // the status of what it does not know
+	foreign   bool // a proxy says so
+	malformed bool // the body of many is none
 
 	mu    sync.Mutex
 	asked []string
@@ -102,6 +104,12 @@ func (o *old) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a, what = exchange{o.batch, refusal("invalid_request", `{}`)}, what+" of many"
 		if o.batch == 404 {
 			a.body = refusal("not_found", `{}`)
+		}
+		if o.foreign {
+			a.body = "<html>"
+		}
+		if o.malformed {
+			a.body = refusal("invalid_payload", `{}`)
 		}
 	case what == "ack":
 		what += " " + b.ID[35:]
@@ -149,17 +157,20 @@ func TestAnOlderServerGetsOneAckAtATime(t *testing.T) {
 		manifest exchange
 		batch    int
 		first    string
+		foreign  bool
 	}{
-		"its manifest has other extensions": {exchange{200, single}, 400, "manifest"},
-		"its manifest has none":             {exchange{200, `{}`}, 400, "manifest"},
-		"it has no manifest":                {exchange{404, refusal("not_found", `{}`)}, 400, "manifest"},
-		"something else answers for it":     {exchange{404, `<html>`}, 400, "manifest"},
-		"it does not know the path":         {exchange{200, many}, 404, "manifest, next of many"},
-		"it does not know the method":       {exchange{200, many}, 405, "manifest, next of many"},
+		"its manifest has other extensions": {exchange{200, single}, 400, "manifest", false},
+		"its manifest has none":             {exchange{200, `{}`}, 400, "manifest", false},
+		"it has no manifest":                {exchange{404, refusal("not_found", `{}`)}, 400, "manifest", false},
+		"something else answers for it":     {exchange{404, `<html>`}, 400, "manifest", false},
+		"it does not know the path":         {exchange{200, many}, 404, "manifest, next of many", false},
+		"it does not know the method":       {exchange{200, many}, 405, "manifest, next of many", false},
+		"a proxy does not know the path":    {exchange{200, many}, 404, "manifest, next of many", true},
+		"a proxy does not know the method":  {exchange{200, many}, 501, "manifest, next of many", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := &old{manifest: func() exchange { return tt.manifest }, batch: tt.batch}
+			o := &old{manifest: func() exchange { return tt.manifest }, batch: tt.batch, foreign: tt.foreign}
 			o.ack = func(id string) exchange {
 				if id == string(id2) {
 					return exchange{409, refusal("conflict", `{}`)}
@@ -223,6 +234,25 @@ func TestAcksThatTheServerDoesNotUnderstand(t *testing.T) {
 			t.Errorf("asked %q, want %q", got, want)
 		}
 		extensions = single
+	}
+}
+
+// What a proxy says while its server starts again does not count for longer, and a result
+// that is nested too deeply for the whole does not either.
+func TestWhatIsNoAnswerOfTheServerIsForgotten(t *testing.T) {
+	t.Parallel()
+	manifest := exchange{502, "<html>"}
+	o := &old{manifest: func() exchange { return manifest }, batch: 400, malformed: true}
+	c, _ := clientOf(t, o)
+	for _, want := range []string{"ack f, manifest", "ack f, ack of many, manifest", "ack f, ack of many"} {
+		acked, err := c.AckAll(t.Context(), []job.AckRequest{{Claim: job.Claim{ID: id1}}})
+		if err != nil || acked[0].Err != nil {
+			t.Errorf("got %+v, %v", acked, err)
+		}
+		if got := o.heard(); got != want {
+			t.Errorf("asked %q, want %q", got, want)
+		}
+		manifest = exchange{200, many}
 	}
 }
 

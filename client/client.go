@@ -50,7 +50,8 @@ const (
 	// maxReply bounds an answer: the largest lists hold 200 jobs of 1 MiB.
 	maxReply = 512 << 20
 	// idleConns is how many connections are kept for the next requests: a worker
-	// uses one for its ACKs, one more for each job that fails at the same moment.
+	// uses one for its ACKs (to an older server up to 16), one more for each job that
+	// fails at the same moment.
 	idleConns = 256
 	// idleTime is shorter than a server keeps a silent connection, so that we
 	// do not write to one that it is closing.

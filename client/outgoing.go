@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -172,8 +173,8 @@ func (o *outgoing) take() []*ack {
 		}
 		n++
 	}
-	taken := o.waiting[:n:n]
-	o.waiting = o.waiting[n:]
+	taken := slices.Clone(o.waiting[:n])
+	o.waiting = slices.Delete(o.waiting, 0, n) // which keeps none of their results
 	return taken
 }
 
@@ -189,8 +190,8 @@ func (r *run) deliver(a *attempt, req job.AckRequest) error {
 // leave lets the acker send what the fetcher would have sent.
 func (r *run) leave() { r.startAcker(r.out.leave()) }
 
-// startAcker starts the acker of that turn; 0 is none. It has ended when the attempts that
-// it sends for have.
+// startAcker starts the acker of that turn; 0 is none. It ends
+// behind the last attempt that it sends for.
 func (r *run) startAcker(turn int) {
 	if turn > 0 {
 		go r.sendAcks(turn)

@@ -23,7 +23,8 @@ import (
 )
 
 // older is a server that now and then is replaced by one of an older version, which knows
-// nothing of many ACKs, and back. The connections break then.
+// nothing of many ACKs, and back. The connections break then, but for the
+// first time.
 type older struct {
 	http.Handler
 	old atomic.Bool

@@ -169,7 +169,8 @@ func knownCode(code string) bool {
 	return strings.HasPrefix(code, "x_") || slices.ContainsFunc(answers, func(a Answer) bool { return a.Code == code })
 }
 
-// Foreign is the error for an answer that does not come from a job server.
+// Foreign is the error for an answer that does not come from a job server. Its Details
+// have the status.
 func Foreign(status int) error {
 	kind := KindOf(status, "")
 	switch kind {
@@ -177,6 +178,6 @@ func Foreign(status int) error {
 	default:
 		kind = job.Unavailable
 	}
-	return &job.Error{Kind: kind, Err: job.ErrForeign,
+	return &job.Error{Kind: kind, Err: job.ErrForeign, Details: map[string]any{"status": status},
 		Message: fmt.Sprintf("the answer %d %s does not come from a job server, but from a proxy or another server at this address", status, http.StatusText(status))}
 }
