@@ -30,6 +30,7 @@ const (
 	maxGroup = 512                   // calls in one commit
 	maxTurn  = 20 * time.Millisecond // work in one commit, so that a reply is never far
 	backlog  = 4096                  // calls that may wait
+	maxTurns = 16                    // that others get before a group is taken, as long as calls come
 )
 
 type call struct {
@@ -79,8 +80,11 @@ func (w *writer) run() {
 	defer close(w.ended)
 	group := make([]*call, 0, maxGroup)
 	for first := range w.calls {
-		if len(group) > 1 {
-			runtime.Gosched() // those who were answered a moment ago may be about to call again
+		if len(group) > 1 { // those who were answered a moment ago may be about to call again
+			for seen, turns := -1, 0; seen < len(w.calls) && turns < maxTurns; turns++ {
+				seen = len(w.calls)
+				runtime.Gosched()
+			}
 		}
 		group = append(group[:0], first)
 	drain:
