@@ -169,14 +169,10 @@ func (u *unpacker) uvarint() uint64 {
 	return v
 }
 
+// varint undoes the zigzag: the sign is the last bit.
 func (u *unpacker) varint() int64 {
-	v, n := binary.Varint(u.b)
-	if n <= 0 {
-		u.bad, u.b = true, nil
-		return 0
-	}
-	u.b = u.b[n:]
-	return v
+	v := u.uvarint()
+	return int64(v>>1) ^ -int64(v&1)
 }
 
 func (u *unpacker) take(n uint64) []byte {

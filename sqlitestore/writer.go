@@ -1,7 +1,6 @@
 package sqlitestore
 
 import (
-	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
@@ -9,7 +8,6 @@ import (
 	"log/slog"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -46,6 +44,7 @@ type writer struct {
 	conn       driver.Conn
 	unprepared *sqlx.DB // the same connection, for statements that are not worth preparing
 	st         statements
+	prepared   []*stmt          // all of st
 	updates    map[uint64]*stmt // by the columns that they write
 	log        *slog.Logger
 
@@ -375,9 +374,21 @@ func (w *writer) prepare() error {
 			return err
 		}
 		*p.into = s
+		w.prepared = append(w.prepared, s)
 	}
 	w.st.plainBody.narrow, w.st.plainState.narrow, w.st.keyedState.narrow = &plainBody, &plainState, &keyedState
-	return cmp.Or(w.st.plainBody.prepare(w.conn), w.st.plainState.prepare(w.conn), w.st.keyedState.prepare(w.conn))
+	for _, many := range [...]*sized{&w.st.plainBody, &w.st.plainState, &w.st.keyedState} {
+		err := many.prepare(w.conn)
+		for _, s := range many.of {
+			if s != nil {
+				w.prepared = append(w.prepared, s)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 const countWaiting = `SELECT count(*) FROM job_states WHERE after_id IS NOT NULL`
@@ -414,13 +425,7 @@ func (w *writer) load() error {
 // closeStatements gives the statements back before their connection closes.
 func (w *writer) closeStatements() {
 	w.closeUpdates()
-	st := w.st
-	all := []*stmt{st.begin, st.commit, st.rollback, st.savepoint, st.release, st.rollbackTo, st.insertBody, st.insertState, st.insertFirst,
-		st.rewrite, st.removeBody, st.removeState, st.takeBack, st.byID, st.byNumber, st.strangers, st.available, st.due, st.nextDue, st.waiting, st.heldKey, st.pastKey, st.dedupKey, st.customID,
-		st.putQueue, st.putMark, st.putEvents, st.cronByName, st.stepCron}
-	for _, s := range slices.Concat(all, st.plainBody.of[:], st.plainState.of[:], st.keyedState.of[:]) {
-		if s != nil {
-			_ = s.s.Close() // the connection closes next
-		}
+	for _, s := range w.prepared {
+		_ = s.s.Close() // the connection closes next
 	}
 }
