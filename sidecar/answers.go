@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"hash/maphash"
 	"maps"
 	"slices"
 	"sync"
@@ -25,7 +26,8 @@ type answers struct {
 	open    []*question          // that wait, in no order
 	askedBy map[string]int       // how many of them are beats, by worker
 	brief   time.Duration        // the longest moment that an answer took
-	until   map[job.ID]promise   // reservations that were answered late, or were spared for the moment
+	until   map[named]promise    // reservations that were answered late, or were spared for the moment
+	most    int                  // of them, since there were none
 	said    map[string]time.Time // when a worker was last answered, if late
 }
 
@@ -47,7 +49,7 @@ func (a *answers) ask(now time.Time, worker string) *question {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.until == nil {
-		a.askedBy, a.until, a.said = map[string]int{}, map[job.ID]promise{}, map[string]time.Time{}
+		a.askedBy, a.until, a.said = map[string]int{}, map[named]promise{}, map[string]time.Time{}
 	}
 	q.at = len(a.open)
 	a.open = append(a.open, q)
@@ -64,17 +66,31 @@ func (q *question) about(id job.ID) {
 	q.jobs = append(q.jobs, id)
 }
 
-// promise is the reservation of one attempt, and when it ends.
-type promise struct {
-	id    job.ID
-	token string
-	began time.Time // the attempt
-	until time.Time
+// named is the ID of a job. A server under load answers late about every job that it
+// hands out, so what is remembered of each is small, and nothing that a collection of
+// garbage has to follow.
+type named [16]byte
+
+func nameOf(id job.ID) named {
+	b, _ := id.Bytes() // every job has one
+	return b
 }
 
-func promiseOf(j *job.Job) promise {
-	return promise{j.ID, j.Lease.Token, j.StartedAt, j.Lease.Until}
+// promise is the reservation of one attempt, and when it ends, in milliseconds as
+// they are stored.
+type promise struct {
+	token uint64 // a hash of it
+	began int64  // the attempt
+	until int64
 }
+
+var tokens = maphash.MakeSeed()
+
+func promiseOf(j *job.Job) promise {
+	return promise{maphash.String(tokens, j.Lease.Token), j.StartedAt.UnixMilli(), j.Lease.Until.UnixMilli()}
+}
+
+func (p promise) end() time.Time { return time.UnixMilli(p.until).UTC() }
 
 // answer notes that a question is on disk, and which jobs it has reserved.
 func (q *question) answer(now time.Time, reserved []*job.Job) {
@@ -92,14 +108,14 @@ func (q *question) answer(now time.Time, reserved []*job.Job) {
 		return
 	}
 	for _, j := range reserved {
-		p := promiseOf(j)
-		switch known := a.until[p.id]; {
-		case p.began.Before(known.began): // of an attempt that is over
+		id, p := nameOf(j.ID), promiseOf(j)
+		switch known, ok := a.until[id]; {
+		case ok && p.began < known.began: // of an attempt that is over
 		case late <= moment:
-			delete(a.until, p.id)
+			a.settle(id)
 		default:
-			p.until = p.until.Add(late)
-			a.until[p.id] = p
+			p.until += late.Milliseconds()
+			a.remember(id, p)
 		}
 	}
 }
@@ -125,15 +141,36 @@ func (q *question) over() {
 func (a *answers) forget(id job.ID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.until, id)
+	a.settle(nameOf(id))
 }
+
+func (a *answers) remember(id named, p promise) {
+	a.until[id] = p
+	a.most = max(a.most, len(a.until))
+}
+
+// settle drops what is known of a job.
+func (a *answers) settle(id named) {
+	delete(a.until, id)
+	a.shrink()
+}
+
+// shrink replaces a map that was large and is empty: it would stay as large as it was.
+func (a *answers) shrink() {
+	if len(a.until) == 0 && a.most > fewPromises {
+		a.until, a.most = map[named]promise{}, 0
+	}
+}
+
+const fewPromises = 1000
 
 // prune drops what was left behind by answers that came after the end of their job,
 // or of their worker.
 func (a *answers) prune(now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	maps.DeleteFunc(a.until, func(_ job.ID, p promise) bool { return now.Sub(p.until) > hourly })
+	maps.DeleteFunc(a.until, func(_ named, p promise) bool { return now.Sub(p.end()) > hourly })
+	a.shrink()
 	maps.DeleteFunc(a.said, func(_ string, at time.Time) bool { return now.Sub(at) > day })
 }
 
@@ -154,14 +191,15 @@ func (s *Sidecar) spared(j *job.Job, upto, now time.Time) (until time.Time, wait
 	if s.pauses.missedBeat() || slices.ContainsFunc(a.open, func(q *question) bool { return slices.Contains(q.jobs, j.ID) }) {
 		return now.Add(readTime), true
 	}
-	p := a.until[j.ID]
-	if p.token != j.Lease.Token {
-		p = promiseOf(j)
-		if p.until = p.until.Add(a.brief); upto.Before(p.until) { // it is written down as its own, and not spared again
-			a.until[j.ID] = p // brief is set, so there was a question
+	id, own := nameOf(j.ID), promiseOf(j)
+	p := a.until[id]
+	if p.token != own.token {
+		p = own
+		if p.until += a.brief.Milliseconds(); upto.Before(p.end()) { // it is written down as its own, and not spared again
+			a.remember(id, p) // brief is set, so there was a question
 		}
 	}
-	return later(j.Lease.Until, p.until), false
+	return later(j.Lease.Until, p.end()), false
 }
 
 // silentSince is when a worker was last known to listen: now, while it waits for

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -97,6 +98,43 @@ func TestAnswersAfterTheEndAreForgotten(t *testing.T) {
 	if a := &w.answers; len(a.until)+len(a.said)+len(a.open)+len(a.askedBy) > 0 {
 		t.Errorf("remembered of a job and a worker that are gone: %v, %v, %d, %v", a.until, a.said, len(a.open), a.askedBy)
 	}
+}
+
+// A server under load answers late about each job it hands out, and may have handed out
+// very many: little is remembered of each, and nothing once all have ended.
+func TestLateAnswersTakeLittleMemory(t *testing.T) {
+	const n, most = 50_000, 100 // bytes each
+	used := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	var a answers
+	began := time.UnixMilli(0).UTC()
+	ids := make([]job.ID, n)
+	before := used()
+	for i := range ids {
+		q := a.ask(began, "")
+		j := &job.Job{Envelope: job.Envelope{ID: job.IDOf([16]byte{byte(i), byte(i >> 8), 15: 1})}}
+		j.StartedAt = began
+		j.Lease = job.Lease{Token: newToken(), Until: began.Add(time.Minute)}
+		q.about(j.ID)
+		q.answer(began.Add(2*moment), []*job.Job{j})
+		q.over()
+		ids[i] = j.ID
+	}
+	if took := used() - before - n*48; len(a.until) != n || took > n*most { // an ID takes 48, and is the test's
+		t.Errorf("%d jobs took %d bytes each, want %d at most", len(a.until), took/n, most)
+	}
+	for _, id := range ids {
+		a.forget(id)
+	}
+	if left := used() - before - n*48; left > n {
+		t.Errorf("%d bytes are left of jobs that have ended", left)
+	}
+	runtime.KeepAlive(&a)
+	runtime.KeepAlive(ids)
 }
 
 // scattered is a store that answers each call so late after its commit as lag says.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -87,9 +88,9 @@ func giveBack(t *testing.T, w *world, ids <-chan job.ID) {
 func TestBellPassesSignalsOn(t *testing.T) {
 	t.Parallel()
 	var b wakeups
-	first := &waiter{signal: make(chan struct{}, 1), queues: []string{"a", "b"}}
-	second := &waiter{signal: make(chan struct{}, 1), queues: []string{"b"}}
-	third := &waiter{signal: make(chan struct{}, 1), queues: []string{"b"}}
+	first := newWaiter(t.Context(), job.FetchRequest{Queues: []string{"a", "b"}})
+	second := newWaiter(t.Context(), job.FetchRequest{Queues: []string{"b"}})
+	third := newWaiter(t.Context(), job.FetchRequest{Queues: []string{"b"}})
 	for _, w := range []*waiter{first, second, third} {
 		b.arm(w)
 	}
@@ -113,6 +114,78 @@ func TestBellPassesSignalsOn(t *testing.T) {
 		t.Errorf("%d lines are left behind", len(b.waiting))
 	}
 	b.ring("b") // nobody is there
+}
+
+// Who is woken for nothing, or was taken out of the line for nothing, has its place
+// again. If somebody was rung for meanwhile and nobody was there, it looks.
+func TestBellKeepsPlaces(t *testing.T) {
+	t.Parallel()
+	var b wakeups
+	may := func(*waiter) bool { return true }
+	waiters := make([]*waiter, 3)
+	for i := range waiters {
+		waiters[i] = newWaiter(t.Context(), job.FetchRequest{Queues: []string{"a", "b"}[i%2:]})
+		b.arm(waiters[i])
+		b.rest(waiters[i])
+	}
+	for range 2 {
+		b.ring("b")
+		<-waiters[0].signal
+		b.arm(waiters[0])
+		w := b.take("a", may)
+		next := b.take("b", may)
+		if w != waiters[0] || next != waiters[1] {
+			t.Fatal("the first in line was not the one that came first")
+		}
+		b.putBack(next)
+		b.putBack(w)
+	}
+	only := b.take("a", may)
+	other := b.take("a", may)
+	b.ring("a") // nobody is there
+	b.putBack(other)
+	b.putBack(only)
+	if len(only.signal)+len(other.signal) != 2 || b.waiting["a"] != nil || b.waiting["b"].Len() != 1 {
+		t.Error("who was not there when somebody was rung for was not woken")
+	}
+	last := b.take("b", may)
+	b.give(last, &claiming{})
+	if b.rise(last) == nil || len(last.signal) != 0 { // its time was up in the same moment
+		t.Error("who was served has nothing, or a signal beside it")
+	}
+	for _, w := range waiters {
+		b.leave(w)
+	}
+}
+
+// A fetcher that is woken for one queue and finds an older job of another leaves the one
+// that it was woken for to the next in line.
+func TestAWakeUpForAnotherQueueGoesOn(t *testing.T) {
+	t.Parallel()
+	onStage(t, func(t *testing.T, w *world, s *staged) {
+		first := w.waits(t.Context(), job.FetchRequest{Queues: []string{"a", "b"}})
+		next := w.waits(t.Context(), job.FetchRequest{Queues: []string{"b"}})
+		s.set(func() { s.paused = "a" })
+		old := w.push(func(e *job.Envelope) { e.Queue = "a" })
+		w.stillWaits("for a queue that is paused", first)
+		looks := 0
+		s.set(func() {
+			s.paused = "" // which wakes nobody
+			s.available = func([]string) error {
+				if looks++; looks == 1 { // in the transaction of the PUSH
+					return job.Errorf(job.Unavailable, "not now")
+				}
+				return nil
+			}
+		})
+		id := w.push(func(e *job.Envelope) { e.Queue = "b" }).ID
+		if got := w.got(first); !slices.Equal(got, []job.ID{old.ID}) {
+			t.Errorf("the first got %v", got)
+		}
+		if got := w.got(next); !slices.Equal(got, []job.ID{id}) {
+			t.Errorf("the next one got %v", got)
+		}
+	})
 }
 
 // The same over real time and many processors, for the race detector.
@@ -166,7 +239,8 @@ func TestBellOfABatch(t *testing.T) {
 	held.Unique, held.Deduplication = nil, json.RawMessage(`{"id":"d","ttl":9,"extend":true}`)
 	rings := func(what string, want int, es ...job.Envelope) {
 		t.Helper()
-		waiters := []*waiter{{signal: make(chan struct{}, 1), queues: []string{mail}}, {signal: make(chan struct{}, 1), queues: []string{mail}}}
+		at := job.FetchRequest{Queues: []string{mail}}
+		waiters := []*waiter{newWaiter(t.Context(), at), newWaiter(t.Context(), at)}
 		for _, a := range waiters {
 			w.wakeups.arm(a)
 		}

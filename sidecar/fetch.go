@@ -14,8 +14,8 @@ const (
 	maxWait  = 20 * time.Second
 )
 
-// Fetch claims jobs; see [job.Worker]. A fetch that waits is woken by the job
-// that comes, not by a poll.
+// Fetch claims jobs; see [job.Worker]. A fetch that waits is served by the transaction
+// that brings the job, or woken by it, and never polls.
 func (s *Sidecar) Fetch(ctx context.Context, f job.FetchRequest) ([]*job.Job, error) {
 	if may, err := s.mayFetch(ctx, f); err != nil || !may {
 		return nil, err
@@ -56,37 +56,54 @@ func (s *Sidecar) fetch(ctx context.Context, f job.FetchRequest, claim claimer) 
 	return s.await(ctx, f, claim)
 }
 
-// await claims, and waits for a job to come if there is none.
+// await claims, and waits for a job to come if there is none. The transaction that brings
+// one claims it for the FETCH that has waited longest; where it does not, it wakes that one.
 func (s *Sidecar) await(ctx context.Context, f job.FetchRequest, claim claimer) ([]*job.Job, error) {
-	w := &waiter{signal: make(chan struct{}, 1), queues: f.Queues}
+	w := newWaiter(ctx, f)
 	s.wakeups.arm(w)
 	defer s.wakeups.leave(w)
 	timeout := time.NewTimer(min(f.Wait, maxWait))
 	defer timeout.Stop()
+	woken, queue := false, ""
 	for {
 		jobs, err := claim(ctx, f)
 		if err != nil {
-			s.wakeups.pass(w) // what woke it may be there still
+			s.wakeups.pass(w, queue) // what woke it may be there still
 			return nil, err
 		}
 		if len(jobs) > 0 {
+			if woken {
+				s.wakeups.used(w, queue, jobs)
+			}
 			return jobs, nil
 		}
-		select {
-		case <-w.signal:
-			if idle, err := s.takesNoJobs(ctx, f.Worker); err != nil || idle {
-				s.wakeups.pass(w)
-				return nil, err
-			}
-			s.wakeups.arm(w)
-		case <-timeout.C:
-			return nil, nil
-		case <-s.quiet:
-			return nil, nil
-		case <-ctx.Done():
-			return nil, job.Errorf(job.Unavailable, "the worker left while it waited: %w", ctx.Err())
+		s.wakeups.rest(w)
+		queue, woken, err = s.doze(w, timeout.C)
+		if c := s.wakeups.rise(w); c != nil { // whatever has ended the rest: these jobs are its own
+			return c.receive()
 		}
+		if !woken {
+			return nil, err
+		}
+		if idle, err := s.takesNoJobs(ctx, f.Worker); err != nil || idle {
+			s.wakeups.pass(w, queue)
+			return nil, err
+		}
+		s.wakeups.arm(w)
 	}
+}
+
+// doze waits until w is woken, or there is nothing to wait for any more.
+func (s *Sidecar) doze(w *waiter, timeout <-chan time.Time) (queue string, woken bool, err error) {
+	select {
+	case queue = <-w.signal:
+		return queue, true, nil
+	case <-timeout:
+	case <-s.quiet:
+	case <-w.ctx.Done():
+		err = job.Errorf(job.Unavailable, "the worker left while it waited: %w", w.ctx.Err())
+	}
+	return "", false, err
 }
 
 // claim takes what is there (contract §4.2).

@@ -86,19 +86,25 @@ func (s *Sidecar) takesNoJobs(ctx context.Context, id string) (bool, error) {
 	if id == "" {
 		return false, nil
 	}
-	r := &s.roster
-	loaded := r.loaded.Load() // before the look: what is loaded behind it is not missed
-	r.mu.Lock()
-	w, ok := r.workers[id]
-	r.mu.Unlock()
-	if !ok && !loaded {
-		before, err := view(ctx, s, func(tx job.ReadTx) (job.WorkerInfo, error) { return tx.Worker(id) })
-		if err != nil && job.KindOf(err) != job.NotFound {
-			return false, err
-		}
-		w, ok = listed{WorkerInfo: before}, err == nil
+	loaded := s.roster.loaded.Load() // before the look: what is loaded behind it is not missed
+	idle, known := s.roster.idle(id)
+	if known || loaded {
+		return idle, nil
 	}
-	return ok && !w.Takes(), nil
+	w, err := view(ctx, s, func(tx job.ReadTx) (job.WorkerInfo, error) { return tx.Worker(id) })
+	if err != nil && job.KindOf(err) != job.NotFound {
+		return false, err
+	}
+	return err == nil && !w.Takes(), nil
+}
+
+// idle reports whether a worker is known here to take no more jobs, and whether it is
+// known here at all.
+func (r *roster) idle(id string) (idle, known bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w, known := r.workers[id]
+	return known && !w.Takes(), known
 }
 
 // loadRoster reads the workers that were stored before this server started, once.

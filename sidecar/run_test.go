@@ -19,6 +19,12 @@ import (
 // passes only while everybody waits.
 func bubble(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
+	bubbleOn(t, func(s job.Store) job.Store { return s }, test)
+}
+
+// bubbleOn is bubble with what through makes of the store between it and the sidecar.
+func bubbleOn(t *testing.T, through func(job.Store) job.Store, test func(t *testing.T, w *world)) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "o.db")
 	synctest.Test(t, func(t *testing.T) {
 		store, err := sqlitestore.Open(t.Context(), path, sqlitestore.Options{})
@@ -26,7 +32,7 @@ func bubble(t *testing.T, test func(t *testing.T, w *world)) {
 			t.Fatal(err)
 		}
 		w := &world{t: t, path: path, store: store}
-		w.Sidecar = New(store, Options{Rand: func() float64 { return 0.5 },
+		w.Sidecar = New(through(store), Options{Rand: func() float64 { return 0.5 },
 			Now: func() time.Time { return time.Now().Add(time.Duration(w.skew.Load())) }})
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)

@@ -2,6 +2,7 @@ package sidecar
 
 import (
 	"context"
+	"iter"
 	"slices"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -15,6 +16,7 @@ type turn struct {
 	jobs    job.JobWriter
 	changes []change
 	room    [2]change // for changes: most transactions change one job or two
+	serving *serving  // nil as long as nobody waited for its jobs
 }
 
 // change is what a transaction has done to one job.
@@ -31,17 +33,37 @@ func (c change) ends() bool { return c.job.State.Terminal() && !c.from.Terminal(
 // disk. It is the only way to write to the store. fn may run more than once.
 func (s *Sidecar) update(ctx context.Context, fn func(*turn) error) error {
 	t := &turn{}
-	err := s.store.Update(ctx, func(tx job.Tx) error {
+	run := func(tx job.Tx) error {
+		s.unserve(t)
 		t.WorkTx, t.jobs, t.changes = tx, tx, t.room[:0]
 		if err := fn(t); err != nil {
 			return err
 		}
-		return t.release()
-	})
-	if err == nil {
-		s.committed(t.changes)
+		if err := t.release(0); err != nil {
+			return err
+		}
+		return s.serve(t)
 	}
-	return err
+	for {
+		err := s.store.Update(ctx, run)
+		if err == nil {
+			s.stored(t)
+			return nil
+		}
+		refused := t.serving != nil && t.serving.refused
+		s.unserve(t)
+		if !refused {
+			return err
+		}
+		// That is no fault of fn, and the turn serves nobody now.
+	}
+}
+
+// stored tells of what a turn has done once that is on disk. Those whom it has served get
+// their jobs also where the log of an embedder panics.
+func (s *Sidecar) stored(t *turn) {
+	defer s.handOver(t)
+	s.committed(t.everything())
 }
 
 // save stores what has become of a job.
@@ -62,10 +84,11 @@ func (t *turn) put(j *job.Job, write func(*job.Job) error) error {
 	return err
 }
 
-// release lets those go that waited for a job which this transaction has ended. It
-// comes last: of who waits there is no older copy then that is still to be saved.
-func (t *turn) release() error {
-	for i := 0; i < len(t.changes); i++ {
+// release lets those go that waited for a job which this transaction has ended, from
+// one of its changes on. It comes last: of who waits there is no older copy then that
+// is still to be saved.
+func (t *turn) release(from int) error {
+	for i := from; i < len(t.changes); i++ {
 		c := t.changes[i]
 		if !c.ends() {
 			continue
@@ -145,8 +168,8 @@ func (t *turn) remove(id job.ID) error { return t.jobs.DeleteJob(id) }
 // addEvent stores an event that is no job's.
 func (t *turn) addEvent(e job.Event) error { return t.WorkTx.AddEvent(e) }
 
-// latest are the stored jobs that the transaction has changed, as it has left them. New
-// ones are among them only if a later step has changed them.
+// latest are the stored jobs that the transaction has changed, as it has left them, before
+// they were claimed. New ones are among them only if a later step has changed them.
 func (t *turn) latest() (jobs map[job.ID]*job.Job) {
 	for _, c := range t.changes {
 		if c.from == job.None {
@@ -176,25 +199,38 @@ func (s *Sidecar) committed(changes []change) {
 // enters reports whether the job has entered its queue.
 func (c change) enters() bool { return c.job.State == job.Available && c.from != job.Available }
 
+// entered yields the jobs that have entered their queues and have not left them in the
+// same transaction.
+func entered(changes []change) iter.Seq[*job.Job] {
+	return func(yield func(*job.Job) bool) {
+		found := false
+		var left map[job.ID]bool
+		for _, c := range changes {
+			if c.enters() {
+				found = true
+			} else if found && c.from == job.Available && c.job.State != job.Available {
+				if left == nil {
+					left = map[job.ID]bool{}
+				}
+				left[c.job.ID] = true
+			}
+		}
+		for _, c := range changes {
+			if found && c.enters() && !left[c.job.ID] && !yield(c.job) {
+				return
+			}
+		}
+	}
+}
+
 // ringFor wakes a waiting FETCH for each job that has entered its queue and has not
 // left it in the same transaction.
 func (s *Sidecar) ringFor(changes []change) {
-	entered := 0
-	var left map[job.ID]bool
-	for _, c := range changes {
-		if c.enters() {
-			entered++
-		} else if entered > 0 && c.from == job.Available && c.job.State != job.Available {
-			if left == nil {
-				left = map[job.ID]bool{}
-			}
-			left[c.job.ID] = true
-		}
+	if s.wakeups.present.Load() == 0 {
+		return
 	}
-	for _, c := range changes {
-		if entered > 0 && c.enters() && !left[c.job.ID] {
-			s.wakeups.ring(c.job.Queue)
-		}
+	for j := range entered(changes) {
+		s.wakeups.ring(j.Queue)
 	}
 }
 

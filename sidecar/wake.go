@@ -2,43 +2,85 @@ package sidecar
 
 import (
 	"container/list"
+	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/outrider-jobs/outrider/job"
 )
 
-// wakeups wakes fetchers that wait for a queue. One job wakes one of them: the
-// one that has waited longest.
+// wakeups are the fetchers that wait for a queue. One job is for one of them: the one
+// that has waited longest. The transaction that brings the job may take it out of the
+// line and claim for it, see [Sidecar.serve]; else it is woken, to look for itself.
 type wakeups struct {
+	present atomic.Int64 // fetchers that have armed and not left
 	mu      sync.Mutex
-	waiting map[string]*list.List // of *waiter, by queue
+	waiting map[string]*list.List // of *waiter, by queue; in the order of their tickets
+	tickets uint64                // given so far
+	missed  uint64                // rings that found nobody in line
 }
 
-// waiter is one fetcher. signal has room for one signal, so that ringing never blocks.
+// waiter is one fetcher. A signal is the queue that it is woken for, empty where that may
+// be any of its own. There is room for one, so that ringing never blocks: while it is in
+// line or held, there is none.
 type waiter struct {
-	signal chan struct{}
-	queues []string
-	places []*list.Element // in the lists of its queues; nil while it is not waiting
+	ctx    context.Context // of its caller
+	f      job.FetchRequest
+	signal chan string
+	ticket uint64          // who has the lowest has waited longest; 0 before it has armed
+	places []*list.Element // in the lists of its queues; nil while it is not in line
+
+	resting bool          // it waits and does nothing else, so that others may claim for it
+	held    chan struct{} // nil, or a turn has taken it, and closes this when it lets go
+	missed  uint64        // as it was when it was taken
+	given   *claiming     // on disk; its own once it is not held
 }
 
-// arm puts w at the end of its queues' lines. It must be called before the
-// queues are looked at, so that no job can come between the look and the wait.
+func newWaiter(ctx context.Context, f job.FetchRequest) *waiter {
+	return &waiter{ctx: ctx, f: f, signal: make(chan string, 1)}
+}
+
+// arm puts w into its queues' lines, at the end if it comes for the first time. It must
+// be called before the queues are looked at, so that no job can come between the look
+// and the wait.
 func (b *wakeups) arm(w *waiter) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if w.places != nil {
 		return
 	}
+	if w.ticket == 0 {
+		b.tickets++
+		w.ticket = b.tickets
+		b.present.Add(1)
+	}
+	b.enter(w)
+}
+
+// enter puts w into its queues' lines, in the place of its ticket. The caller holds mu.
+func (b *wakeups) enter(w *waiter) {
 	if b.waiting == nil {
 		b.waiting = map[string]*list.List{}
 	}
-	for _, q := range w.queues {
+	for _, q := range w.f.Queues {
 		l := b.waiting[q]
 		if l == nil {
 			l = list.New()
 			b.waiting[q] = l
 		}
-		w.places = append(w.places, l.PushBack(w))
+		var next *list.Element // nil where all others came before
+		if last := l.Back(); last != nil && last.Value.(*waiter).ticket > w.ticket {
+			for next = l.Front(); next.Value.(*waiter).ticket < w.ticket; {
+				next = next.Next()
+			}
+		}
+		if next != nil {
+			w.places = append(w.places, l.InsertBefore(w, next))
+		} else {
+			w.places = append(w.places, l.PushBack(w))
+		}
 	}
 }
 
@@ -46,17 +88,20 @@ func (b *wakeups) arm(w *waiter) {
 func (b *wakeups) ring(queue string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if l := b.waiting[queue]; l != nil {
-		w := l.Front().Value.(*waiter)
-		b.remove(w)
-		w.signal <- struct{}{}
+	l := b.waiting[queue]
+	if l == nil {
+		b.missed++
+		return
 	}
+	w := l.Front().Value.(*waiter)
+	b.remove(w)
+	w.signal <- queue
 }
 
 // remove takes w out of all lines. The caller holds mu.
 func (b *wakeups) remove(w *waiter) {
 	for i, e := range w.places {
-		q := w.queues[i]
+		q := w.f.Queues[i]
 		l := b.waiting[q]
 		if l.Remove(e); l.Len() == 0 {
 			delete(b.waiting, q)
@@ -70,18 +115,104 @@ func (b *wakeups) leave(w *waiter) {
 	b.mu.Lock()
 	b.remove(w)
 	b.mu.Unlock()
+	b.present.Add(-1)
 	select {
-	case <-w.signal:
-		b.pass(w)
+	case queue := <-w.signal:
+		b.pass(w, queue)
 	default:
 	}
 }
 
 // pass gives a signal that w has taken and cannot use to the next in line.
-func (b *wakeups) pass(w *waiter) {
-	for _, q := range w.queues {
+func (b *wakeups) pass(w *waiter, queue string) {
+	if queue != "" {
+		b.ring(queue)
+		return
+	}
+	for _, q := range w.f.Queues {
 		b.ring(q)
 	}
+}
+
+// used passes a signal on where w has found jobs of other queues only: there is one more
+// in its queue then than others were woken for.
+func (b *wakeups) used(w *waiter, queue string, jobs []*job.Job) {
+	if !slices.ContainsFunc(jobs, func(j *job.Job) bool { return j.Queue == queue }) {
+		b.pass(w, queue)
+	}
+}
+
+// rest lets others claim for w, until it rises.
+func (b *wakeups) rest(w *waiter) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w.resting = true
+}
+
+// rise ends the rest of w, and returns what was claimed for it, nil if nothing was. Where
+// a turn holds it, that is known once the turn is on disk.
+func (b *wakeups) rise(w *waiter) *claiming {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w.resting = false
+	if held := w.held; held != nil {
+		b.mu.Unlock()
+		<-held
+		b.mu.Lock()
+	}
+	given := w.given
+	if w.given = nil; given != nil {
+		select {
+		case <-w.signal: // that told of it
+		default:
+		}
+	}
+	return given
+}
+
+// take takes the fetcher that has waited longest for a queue out of the line, and holds
+// it, if it rests and may be served. Whoever calls it calls give or putBack.
+func (b *wakeups) take(queue string, may func(*waiter) bool) *waiter {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	l := b.waiting[queue]
+	if l == nil {
+		return nil
+	}
+	w := l.Front().Value.(*waiter)
+	if !w.resting || !may(w) {
+		return nil
+	}
+	b.remove(w)
+	w.held, w.missed = make(chan struct{}), b.missed
+	return w
+}
+
+// give hands over what was claimed for a fetcher, and is on disk.
+func (b *wakeups) give(w *waiter, c *claiming) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w.given = c
+	b.letGo(w)
+	w.signal <- ""
+}
+
+// putBack gives a fetcher for whom nothing was claimed its place in line again. If
+// somebody was rung for meanwhile and not found, it may have been this one.
+func (b *wakeups) putBack(w *waiter) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.letGo(w); w.missed == b.missed {
+		b.enter(w)
+	} else {
+		w.signal <- ""
+	}
+}
+
+// letGo ends a hold. The caller holds mu.
+func (b *wakeups) letGo(w *waiter) {
+	close(w.held)
+	w.held = nil
 }
 
 // clock holds when each duty is next to be done.

@@ -63,7 +63,7 @@ func (m *known) clear() {
 }
 
 const (
-	maxGeneration = 8 << 20
+	maxGeneration = 4 << 20 // some 2,800 small jobs; the garbage collector looks at all of them each time
 	fewJobs       = 8
 )
 

@@ -133,7 +133,7 @@ func TestAClaimIsUndoneInItsGroup(t *testing.T) {
 			return err
 		}})
 	}
-	if n, err := s.w.commit(calls); n != 3 || err != nil || job.KindOf(calls[0].err) != job.Conflict {
+	if n, err := inOneGroup(s.w, calls); n != 3 || err != nil || job.KindOf(calls[0].err) != job.Conflict {
 		t.Fatalf("commit: %d, %v, %v", n, err, calls[0].err)
 	}
 	if !claims["failing"] || !claims["behind"] || claims["last"] {

@@ -659,7 +659,7 @@ func (g *groups) group() {
 		g.atOnce(cs)
 	} else {
 		for rest := cs; len(rest) > 0; {
-			n, err := g.store.w.commit(rest)
+			n, err := inOneGroup(g.store.w, rest)
 			if err == nil {
 				err = g.store.w.mend()
 			}
@@ -785,7 +785,7 @@ func (g *groups) drain() {
 		for more := true; more; {
 			u := &turn{steps: []deed{stepClaim([]string{q}, rapid.SampledFrom([]int{1, 3, 100}).Draw(g.T, "drained"))}}
 			cs := calls([]*turn{u})
-			_, cs[0].err = g.store.w.commit(cs)
+			_, cs[0].err = inOneGroup(g.store.w, cs)
 			g.compare([]*turn{u}, cs)
 			more = u.said[0] != ""
 		}
@@ -834,7 +834,7 @@ func TestGroupsAreAsIfOneByOne(t *testing.T) {
 func (g *groups) play(steps ...deed) *turn {
 	u := &turn{steps: steps}
 	cs := calls([]*turn{u})
-	_, cs[0].err = g.store.w.commit(cs)
+	_, cs[0].err = inOneGroup(g.store.w, cs)
 	g.compare([]*turn{u}, cs)
 	return u
 }
@@ -949,7 +949,7 @@ func TestWhatWaitsIsSeen(t *testing.T) {
 					groups = [][]*call{cs[:1], cs[1:]}
 				}
 				for _, g := range groups {
-					if n, err := s.w.commit(g); n != len(g) || err != nil {
+					if n, err := inOneGroup(s.w, g); n != len(g) || err != nil {
 						t.Fatal(n, err)
 					}
 				}

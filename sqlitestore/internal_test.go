@@ -39,7 +39,7 @@ func TestPlans(t *testing.T) {
 	for _, q := range []struct{ name, sql string }{
 		{"insertBody", insertBody}, {"insertState", insertState}, {"plainBody", plainBody.sql(2)}, {"plainState", plainState.sql(2)},
 		{"insertFirst", insertFirst}, {"keyedState", keyedState.sql(2)},
-		{"updateState", updateState(changing)}, {"rewriteBody", rewriteBody}, {"heldKey", heldKey}, {"pastKey", pastKey},
+		{"stateUpdate", stateUpdate{changed: 1<<len(changing) - 1}.sql()}, {"rewriteBody", rewriteBody}, {"heldKey", heldKey}, {"pastKey", pastKey},
 		{"dedupKey", dedupKey}, {"customID", customID}, {"deleteBody", deleteBody}, {"deleteState", deleteState}, {"takeBack", takeBack},
 		{"jobByID", jobByID}, {"readJob", readJob}, {"jobByNumber", jobByNumber}, {"strangers", strangers}, {"readJobNumber", readJobNumber},
 		{"nextAvailable", nextAvailable}, {"allDue", allDue}, {"nextDue", nextDue}, {"allWaiting", allWaiting}, {"countWaiting", countWaiting}, {"heldJobs", heldJobs}, {"holders", holders},
@@ -241,7 +241,7 @@ func TestASpoiltPassIsMadeAgain(t *testing.T) {
 				return nil
 			}})
 		}
-		if n, err := s.w.commit(calls); n != 3 || err != nil {
+		if n, err := inOneGroup(s.w, calls); n != 3 || err != nil {
 			t.Fatalf("commit: %d, %v", n, err)
 		}
 		again := 1

@@ -2,10 +2,8 @@ package sqlitestore
 
 import (
 	"database/sql/driver"
-	"encoding/json"
 	"errors"
 	"strings"
-	"time"
 
 	"github.com/outrider-jobs/outrider/job"
 )
@@ -54,9 +52,30 @@ const (
 // was names the state that a statement expects: the row of another transition is never overwritten.
 const was = ` WHERE n = ? AND state_code = ?`
 
-// updateState writes the columns of a job that a change has changed.
-func updateState(cs []job.Column) string {
-	return `UPDATE job_states SET ` + namesOf(cs, "", " = ?") + was
+// columnSet has a bit for each of the columns that can change.
+type columnSet uint64
+
+// stateUpdate is the columns of a job that a change writes, and those of them that it empties.
+type stateUpdate struct{ changed, emptied columnSet }
+
+// sql is the statement that writes them. NULL stands in it: to bind it costs as much as
+// any other value.
+func (u stateUpdate) sql() string {
+	var b strings.Builder
+	b.WriteString("UPDATE job_states SET ")
+	before := ""
+	for i, c := range changing {
+		value := " = ?"
+		switch bit := columnSet(1) << i; {
+		case u.changed&bit == 0:
+			continue
+		case u.emptied&bit != 0:
+			value = " = NULL"
+		}
+		b.WriteString(before + c.Name + value)
+		before = ", "
+	}
+	return b.String() + was
 }
 
 var rewriteBody = `UPDATE job_bodies SET ` + namesOf(rewritable, "", " = ?") + ` WHERE n = ?`
@@ -92,82 +111,6 @@ func valuesOf(args []driver.Value, cs []job.Column, j *job.Job) []driver.Value {
 type kept struct {
 	*job.Job
 	n int64
-}
-
-// row reads the columns of one row in turn.
-type row[V any] struct {
-	v   []V
-	i   int
-	bad bool // a column was of another type than is ever written
-}
-
-func (r *row[V]) next() any {
-	r.i++
-	return any(r.v[r.i-1])
-}
-
-func (r *row[V]) str() string {
-	v := r.next()
-	s, ok := v.(string)
-	r.bad = r.bad || !ok && v != nil
-	return s
-}
-
-func (r *row[V]) raw() json.RawMessage {
-	if s := r.str(); s != "" {
-		return json.RawMessage(s)
-	}
-	return nil
-}
-
-func (r *row[V]) int() int64 {
-	v := r.next()
-	n, ok := v.(int64)
-	r.bad = r.bad || !ok && v != nil
-	return n
-}
-
-func (r *row[V]) time() time.Time {
-	v := r.next()
-	n, ok := v.(int64)
-	if r.bad = r.bad || !ok && v != nil; !ok {
-		return time.Time{}
-	}
-	return time.UnixMilli(n).UTC()
-}
-
-func (r *row[V]) id() job.ID {
-	b := r.blob()
-	if len(b) != 16 {
-		r.bad = true
-		return ""
-	}
-	return job.IDOf([16]byte(b))
-}
-
-func (r *row[V]) blob() []byte {
-	v := r.next()
-	b, ok := v.([]byte)
-	r.bad = r.bad || !ok && v != nil
-	return b
-}
-
-// jobFrom reads the columns of jobColumns.
-func jobFrom[V any](values []V) (kept, error) {
-	j, ok := &job.Job{}, true
-	n, numbered := any(values[0]).(int64)
-	for i := range allColumns {
-		if v := any(values[i+1]); v != nil {
-			ok = allColumns[i].Set(j, v) && ok
-		}
-	}
-	if !ok || !numbered || !whole(j) {
-		if j.ID == "" {
-			return kept{}, unreadable("the job with the number %d", n)
-		}
-		return kept{}, unreadable("job %s", j.ID)
-	}
-	return kept{j, n}, nil
 }
 
 // Job reads a job, from memory if the writer has just touched it.
@@ -275,16 +218,21 @@ func (t *tx) UpdateJob(j *job.Job) error {
 	if j.LastEvent, err = t.note(j, was.LastEvent); err != nil {
 		return err
 	}
-	var changed uint64
+	var u stateUpdate
 	t.args = t.args[:0]
 	for i := range changing {
-		if !changing[i].Equal(was.Job, j) {
-			changed |= 1 << i
-			t.args = append(t.args, changing[i].Value(j))
+		if changing[i].Equal(was.Job, j) {
+			continue
+		}
+		u.changed |= 1 << i
+		if v := changing[i].Value(j); v == nil {
+			u.emptied |= 1 << i
+		} else {
+			t.args = append(t.args, v)
 		}
 	}
-	if changed != 0 {
-		if err := t.write(changed, was, j); err != nil {
+	if u.changed != 0 {
+		if err := t.write(u, was, j); err != nil {
 			return err
 		}
 	}
@@ -297,14 +245,14 @@ func (t *tx) UpdateJob(j *job.Job) error {
 }
 
 // write stores the columns that have changed, whose values are in t.args.
-func (t *tx) write(changed uint64, was kept, j *job.Job) error {
-	update, err := t.w.updating(changed)
+func (t *tx) write(u stateUpdate, was kept, j *job.Job) error {
+	s, err := t.w.updating(u)
 	if err != nil {
 		return t.fail("update job", err)
 	}
 	t.args = append(t.args, was.n, job.StateCode(was.State))
 	t.wrote = true
-	n, err := t.do(update, t.args...)
+	n, err := t.do(s, t.args...)
 	if err != nil {
 		return t.fail("update job", err)
 	}
@@ -318,26 +266,19 @@ func (t *tx) write(changed uint64, was kept, j *job.Job) error {
 // a life take a dozen.
 const maxUpdates = 64
 
-// updating is the statement that writes some of the columns that can change: each has
-// its bit.
-func (w *writer) updating(changed uint64) (*stmt, error) {
-	if s := w.updates[changed]; s != nil {
+// updating is the statement of a stateUpdate.
+func (w *writer) updating(u stateUpdate) (*stmt, error) {
+	if s := w.updates[u]; s != nil {
 		return s, nil
 	}
-	var cs []job.Column
-	for i := range changing {
-		if changed&(1<<i) != 0 {
-			cs = append(cs, changing[i])
-		}
-	}
-	s, err := prepare(w.conn, updateState(cs))
+	s, err := prepare(w.conn, u.sql())
 	if err != nil {
 		return nil, err
 	}
 	if len(w.updates) >= maxUpdates {
 		w.closeUpdates()
 	}
-	w.updates[changed] = s
+	w.updates[u] = s
 	return s, nil
 }
 

@@ -18,7 +18,7 @@ import (
 // The writer is the whole engine of the store:
 //
 //   - one goroutine owns the connection, the statements and the counters;
-//   - a group is the call that came and all that were waiting behind it, never more patience than that;
+//   - a group is the call that came, all that were waiting behind it, and those that come in the first 2 ms of its work;
 //   - one that fails leaves its neighbours alone: if it has written, the group is
 //     undone and runs again, each call in a savepoint;
 //   - nobody is answered before COMMIT, the refused neither: a refusal may rest
@@ -27,8 +27,9 @@ import (
 const (
 	maxGroup = 512                   // calls in one commit
 	maxTurn  = 20 * time.Millisecond // work in one commit, so that a reply is never far
+	maxGrown = 2 * time.Millisecond  // work after which no more calls join: all that they have read is held until the commit
 	backlog  = 4096                  // calls that may wait
-	maxTurns = 16                    // that others get before a group is taken, as long as calls come
+	maxTurns = 16                    // that others get, while no call comes, before a group is closed
 )
 
 type call struct {
@@ -44,8 +45,8 @@ type writer struct {
 	conn       driver.Conn
 	unprepared *sqlx.DB // the same connection, for statements that are not worth preparing
 	st         statements
-	prepared   []*stmt          // all of st
-	updates    map[uint64]*stmt // by the columns that they write
+	prepared   []*stmt               // all of st
+	updates    map[stateUpdate]*stmt // by the columns that they write
 	log        *slog.Logger
 
 	queues   map[string]*queueRow // as committed, plus the group that is running
@@ -77,52 +78,75 @@ type writer struct {
 // run serves calls until the channel is closed and empty.
 func (w *writer) run() {
 	defer close(w.ended)
-	group := make([]*call, 0, maxGroup)
+	g := &group{}
 	for first := range w.calls {
-		if len(group) > 1 { // those who were answered a moment ago may be about to call again
-			for seen, turns := -1, 0; seen < len(w.calls) && turns < maxTurns; turns++ {
-				seen = len(w.calls)
-				runtime.Gosched()
-			}
+		g.calls = append(g.calls[:0], first)
+		for w.take(g) {
 		}
-		group = append(group[:0], first)
-	drain:
-		for len(group) < maxGroup {
-			select {
-			case c, ok := <-w.calls:
-				if !ok {
-					break drain
-				}
-				group = append(group, c)
-			default:
-				break drain
-			}
-		}
-		for rest := group; len(rest) > 0; {
-			n, err := w.commit(rest)
-			for _, c := range rest[:n] {
+		for done := 0; done < len(g.calls); {
+			n, err := w.commit(g, done)
+			for _, c := range g.calls[done : done+n] {
 				if err != nil {
 					c.err = err
 				}
 				c.done <- c.err
 			}
-			rest = rest[n:]
+			done += n
 			_ = w.mend() // which tells it
 		}
-		clear(group) // whose length is looked at once more
+		g.crowded = len(g.calls) > 1
+		clear(g.calls) // what they point to may go
 	}
 }
 
-// commit runs calls in one transaction until all are done or the turn is over,
-// and says how many ran. An error is the answer to all of them.
-func (w *writer) commit(calls []*call) (n int, err error) {
+// group is calls that come one after the other and are committed together.
+type group struct {
+	calls   []*call // in the order in which they came
+	crowded bool    // the group before had more than one
+}
+
+// take takes a call that waits into the group, if there is one.
+func (w *writer) take(g *group) bool {
+	if len(g.calls) >= maxGroup {
+		return false
+	}
+	select {
+	case c, open := <-w.calls:
+		if open {
+			g.calls = append(g.calls, c)
+		}
+		return open
+	default:
+		return false
+	}
+}
+
+// more is take while a group runs. A commit costs as much as some calls do: what is in it
+// by then need not wait for the next. Where the last group had several, those who were
+// answered a moment ago may be about to call again.
+func (w *writer) more(g *group) bool {
+	if w.take(g) {
+		return true
+	}
+	for turn := 0; g.crowded && turn < maxTurns; turn++ {
+		runtime.Gosched()
+		if w.take(g) {
+			return true
+		}
+	}
+	return false
+}
+
+// commit runs the calls of the group from one on in a transaction, until all are done or
+// the turn is over, and says how many ran. An error is the answer to all of them.
+func (w *writer) commit(g *group, from int) (n int, err error) {
 	for careful := false; ; {
-		n, err = w.pass(calls, careful)
+		n, err = w.pass(g, from, careful)
 		switch {
 		case w.torn: // met a second time, mend gives up
 			w.torn = false
 			if err := w.mend(); err != nil {
-				return len(calls), err
+				return len(g.calls) - from, err
 			}
 		case w.mustRedo:
 			w.mustRedo, careful = false, true
@@ -137,14 +161,14 @@ func (w *writer) commit(calls []*call) (n int, err error) {
 // inside one. Then one that fails after it has written spoils the pass, which is
 // undone, and the next is made with care. One that fails before it has written
 // spoils nothing.
-func (w *writer) pass(calls []*call, careful bool) (n int, err error) {
+func (w *writer) pass(g *group, from int, careful bool) (n int, err error) {
 	if w.checkLock(); w.fault() != nil {
-		return len(calls), w.fault()
+		return len(g.calls) - from, w.fault()
 	}
 	defer w.gauge.to(resting)
 	w.gauge.to(locking)
 	if _, err := w.st.begin.exec(); err != nil {
-		return len(calls), translate("begin", err)
+		return len(g.calls) - from, translate("begin", err)
 	}
 	w.gauge.to(working)
 	w.wrote = false
@@ -152,10 +176,11 @@ func (w *writer) pass(calls []*call, careful bool) (n int, err error) {
 	tx.reset()
 	tx.careful = careful
 	start := time.Now()
-	for _, c := range calls {
+	for from+n < len(g.calls) || time.Since(start) < maxGrown && w.more(g) {
 		if n > 0 && time.Since(start) > maxTurn {
 			break
 		}
+		c := g.calls[from+n]
 		n++
 		c.err = w.try(tx, c, careful)
 		if w.fault() != nil || w.undone != nil || w.mustRedo || w.torn {
@@ -340,57 +365,6 @@ func protect(tx *tx, fn func(job.Tx) error) (err error) {
 	return fn(tx)
 }
 
-// statements are prepared once, on the writer's connection.
-type statements struct {
-	begin, commit, rollback, savepoint, release, rollbackTo *stmt
-	insertBody, insertState, insertFirst                    *stmt
-	rewrite, removeBody, removeState, takeBack              *stmt
-	byID, byNumber, strangers                               *stmt
-	available, due, nextDue, waiting                        *stmt
-	heldKey, pastKey, dedupKey, customID                    *stmt
-	putQueue, putMark, putEvents                            *stmt
-	cronByName, stepCron                                    *stmt
-
-	plainBody, plainState, keyedState sized
-}
-
-func (w *writer) prepare() error {
-	for _, p := range []struct {
-		into **stmt
-		sql  string
-	}{
-		{&w.st.begin, "BEGIN IMMEDIATE"}, {&w.st.commit, "COMMIT"}, {&w.st.rollback, "ROLLBACK"},
-		{&w.st.savepoint, "SAVEPOINT one"}, {&w.st.release, "RELEASE one"}, {&w.st.rollbackTo, "ROLLBACK TO one"},
-		{&w.st.insertBody, insertBody}, {&w.st.insertState, insertState}, {&w.st.insertFirst, insertFirst},
-		{&w.st.rewrite, rewriteBody}, {&w.st.removeBody, deleteBody}, {&w.st.removeState, deleteState}, {&w.st.takeBack, takeBack},
-		{&w.st.byID, readJob}, {&w.st.byNumber, readJobNumber}, {&w.st.strangers, strangers},
-		{&w.st.heldKey, heldKey}, {&w.st.pastKey, pastKey}, {&w.st.dedupKey, dedupKey}, {&w.st.customID, customID},
-		{&w.st.available, nextAvailable}, {&w.st.due, allDue}, {&w.st.nextDue, nextDue}, {&w.st.waiting, allWaiting},
-		{&w.st.putQueue, putQueue}, {&w.st.putMark, putMark}, {&w.st.putEvents, putEvents},
-		{&w.st.cronByName, cronByName}, {&w.st.stepCron, stepCron},
-	} {
-		s, err := prepare(w.conn, p.sql)
-		if err != nil {
-			return err
-		}
-		*p.into = s
-		w.prepared = append(w.prepared, s)
-	}
-	w.st.plainBody.narrow, w.st.plainState.narrow, w.st.keyedState.narrow = &plainBody, &plainState, &keyedState
-	for _, many := range [...]*sized{&w.st.plainBody, &w.st.plainState, &w.st.keyedState} {
-		err := many.prepare(w.conn)
-		for _, s := range many.of {
-			if s != nil {
-				w.prepared = append(w.prepared, s)
-			}
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 const countWaiting = `SELECT count(*) FROM job_states WHERE after_id IS NOT NULL`
 
 // forget drops what is remembered of jobs.
@@ -420,12 +394,4 @@ func (w *writer) load() error {
 		return fmt.Errorf("read the last numbers that were given: %w", err)
 	}
 	return nil
-}
-
-// closeStatements gives the statements back before their connection closes.
-func (w *writer) closeStatements() {
-	w.closeUpdates()
-	for _, s := range w.prepared {
-		_ = s.s.Close() // the connection closes next
-	}
 }

@@ -42,7 +42,8 @@ func (a *app) serveCommand() *cobra.Command {
 // of the time. One more P than there are processors keeps them all busy while the
 // writer waits for the disk (10 % more jobs/s on two), and the garbage of
 // requests may triple a small heap before it is collected (another 10 %, for
-// 30 MB). Whoever sets GOMAXPROCS or GOGC is obeyed instead.
+// 30 MB; package memory has it be less where more is in use). Whoever sets GOMAXPROCS or
+// GOGC is obeyed instead.
 func (a *app) tune() {
 	if a.env["GOMAXPROCS"] == "" {
 		runtime.SetDefaultGOMAXPROCS() // so that doing this twice changes nothing
@@ -53,15 +54,18 @@ func (a *app) tune() {
 	}
 }
 
-// limitMemory has the runtime keep to the limit, and returns how much of it the
-// bodies of requests and answers may have.
-func (a *app) limitMemory(cfg config, log *slog.Logger) int64 {
-	m, group := memory.Limit(cfg.memoryLimit, a.env["GOMEMLIMIT"])
+// limitMemory has the runtime keep to the limit, to less of it while little is in use until
+// stop, and returns how much the bodies of requests and answers may have.
+func (a *app) limitMemory(cfg config, log *slog.Logger) (bodies int64, stop func()) {
+	m, group, stop := memory.Limit(cfg.memoryLimit, a.env["GOMEMLIMIT"])
 	if m.All < cfg.memoryLimit {
 		log.Info("less memory is used than --memory-limit allows, because the control group leaves less",
 			"memory_limit", cfg.memoryLimit, "control_group", group, "used", m.All)
 	}
-	return m.Bodies
+	if a.env["GOGC"] != "" {
+		stop() // how much garbage there may be is the operator's business then
+	}
+	return m.Bodies, stop
 }
 
 // serve runs a server until ctx ends, which is a good end, or a part of it breaks.
@@ -69,7 +73,9 @@ func (a *app) serve(ctx context.Context, cfg config) error {
 	a.tune()
 	log := a.aside(cfg)
 	cfg.out = a.stdout
-	cfg.bodies = a.limitMemory(cfg, log)
+	bodies, unlimit := a.limitMemory(cfg, log)
+	defer unlimit()
+	cfg.bodies = bodies
 	s, err := start(ctx, cfg, log)
 	if err != nil {
 		return err

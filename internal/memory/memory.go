@@ -13,8 +13,8 @@ import (
 )
 
 // Where the memory of a server goes. SQLite's is not the Go runtime's, which does
-// not see it: each connection caches 4 MB of pages at most, and holds a row of the
-// largest job while it reads or writes it.
+// not see it: the pages that each connection caches take 2 MB, of the writer's 8 MB,
+// and it holds a row of the largest job while it reads or writes it.
 const (
 	offHeap = 64 << 20 // of SQLite: 8 readers, the writer and the checkpointer
 	atRest  = 48 << 20 // of a server without large bodies: connections, stacks, the writer's cache, garbage
@@ -43,16 +43,15 @@ func bounded(setting, group, own int64) Allowance {
 	return m
 }
 
-// Limit tells the runtime how much it may take of setting, and says what holds. The
-// runtime collects harder the nearer it comes, also where GOGC would have it wait.
-// own is the operator's GOMEMLIMIT, or empty. group is the limit of the control
+// Limit tells the runtime how much it may take of setting, and says what holds. Until
+// stop, which may be called twice, it has to do with less while little is in use. The runtime collects harder the nearer it comes, also where GOGC would have it
+// wait. own is the operator's GOMEMLIMIT, or empty. group is the limit of the control
 // group, or 0.
-func Limit(setting int64, own string) (m Allowance, group int64) {
+func Limit(setting int64, own string) (m Allowance, group int64, stop func()) {
 	group = groupLimit()
 	bytes, _ := ParseSize(own) // 0 for what is no size
 	m = bounded(setting, group, bytes)
-	debug.SetMemoryLimit(m.Heap)
-	return m, group
+	return m, group, keep(m.Heap)
 }
 
 // ParseSize reads a number of bytes: 268435456, 256MB or 256MiB, which are the same.

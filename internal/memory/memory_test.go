@@ -2,6 +2,7 @@ package memory
 
 import (
 	"math"
+	"runtime"
 	"runtime/debug"
 	"testing"
 	"time"
@@ -46,7 +47,8 @@ func TestWhatTheMemoryLimitComesTo(t *testing.T) {
 }
 
 // The runtime keeps to the lesser of the two, whichever was set: a GOMEMLIMIT as
-// large as the container would have it wait until there is nothing left.
+// large as the container would have it wait until there is nothing left. While little
+// is in use it has to do with less.
 func TestTheRuntimeKeepsToTheLesserLimit(t *testing.T) {
 	for own, want := range map[string]int64{"": 192 << 20, "off": 192 << 20, "512MiB": 192 << 20, "100MiB": 100 << 20} {
 		before := debug.SetMemoryLimit(math.MaxInt64)
@@ -54,11 +56,59 @@ func TestTheRuntimeKeepsToTheLesserLimit(t *testing.T) {
 		if n, _ := ParseSize(own); n > 0 {
 			debug.SetMemoryLimit(n) // as the runtime does by itself
 		}
-		m, _ := Limit(256<<20, own)
+		m, _, stop := Limit(256<<20, own)
 		heap := m.Heap
+		if got := debug.SetMemoryLimit(-1); got != calm(heap) || got > 64<<20 {
+			t.Errorf("GOMEMLIMIT=%s: the runtime keeps to %d bytes at first, want %d", own, got, calm(heap))
+		}
+		stop()
 		if got := debug.SetMemoryLimit(-1); got != heap || groupLimit() == 0 && got != want {
 			t.Errorf("GOMEMLIMIT=%s: the runtime keeps to %d bytes, want %d", own, got, want)
 		}
+	}
+}
+
+// A heap with little in use may grow as GOGC says, up to a bound; one with more in use
+// may be half as large again, and never larger than all that is allowed.
+func TestHowMuchTheRuntimeMayTake(t *testing.T) {
+	for _, tt := range []struct{ most, live, want int64 }{
+		{192, 0, 64}, {192, 8, 64}, {192, 32, 64}, {192, 40, 76}, {192, 80, 136}, {192, 120, 192}, {192, 300, 192},
+		{32, 0, 32}, {32, 30, 32}, // --memory-limit 64MB
+		{960, 0, 320}, {960, 300, 466}, // 1GB
+	} {
+		p := pace{calm: calm(tt.most << 20), most: tt.most << 20}
+		if got := p.limit(tt.live<<20) >> 20; got != tt.want {
+			t.Errorf("%d MB in use of %d: %d, want %d", tt.live, tt.most, got, tt.want)
+		}
+	}
+}
+
+// The limit follows what is in use, up and down, by nothing but collections.
+func TestTheLimitFollowsWhatIsInUse(t *testing.T) {
+	before := debug.SetMemoryLimit(-1)
+	t.Cleanup(func() { debug.SetMemoryLimit(before) })
+	const most = 192 << 20
+	stop := keep(most)
+	until := func(what string, right func(limit int64) bool) {
+		t.Helper()
+		for over := time.Now().Add(10 * time.Second); !right(debug.SetMemoryLimit(-1)); time.Sleep(time.Millisecond) {
+			if time.Now().After(over) {
+				t.Fatalf("%s the limit is %d MB", what, debug.SetMemoryLimit(-1)>>20)
+			}
+			runtime.GC()
+		}
+	}
+	for range 3 {
+		until("with nothing in use", func(limit int64) bool { return limit == calm(most) })
+		bodies := make([]byte, 80<<20)
+		until("with 80 MB in use", func(limit int64) bool { return limit>>20 >= 132 && limit < most })
+		runtime.KeepAlive(bodies)
+	}
+	stop()
+	runtime.GC()
+	time.Sleep(10 * time.Millisecond)
+	if got := debug.SetMemoryLimit(-1); got != most {
+		t.Errorf("after the end it is %d MB", got>>20)
 	}
 }
 

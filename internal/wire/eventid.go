@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"strconv"
 	"strings"
@@ -51,22 +52,14 @@ func ParseEventID(s string) (seq int64, err error) {
 // AppendUUID appends a UUIDv7 of the instant t, in milliseconds, the 12 bits a
 // and the 62 bits b (RFC 9562 §5.7), in lower case.
 func AppendUUID(dst []byte, t time.Time, a uint16, b uint64) []byte {
-	ms := uint64(t.UnixMilli())
 	var u [16]byte
-	for i := range 6 {
-		u[i] = byte(ms >> (40 - 8*i))
-	}
-	u[6], u[7] = 0x70|byte(a>>8)&0x0f, byte(a)
-	for i := range 8 {
-		u[8+i] = byte(b >> (56 - 8*i))
-	}
-	u[8] = 0x80 | u[8]&0x3f
-	for i, end := range [5]int{4, 6, 8, 10, 16} {
-		from := [5]int{0, 4, 6, 8, 10}[i]
-		if i > 0 {
-			dst = append(dst, '-')
-		}
-		dst = hex.AppendEncode(dst, u[from:end])
-	}
-	return dst
+	binary.BigEndian.PutUint64(u[:8], uint64(t.UnixMilli())<<16|7<<12|uint64(a&0xfff)) // version 7
+	binary.BigEndian.PutUint64(u[8:], 1<<63|b&(1<<62-1))                               // variant 10
+	var x [32]byte
+	hex.Encode(x[:], u[:])
+	dst = append(append(dst, x[:8]...), '-')
+	dst = append(append(dst, x[8:12]...), '-')
+	dst = append(append(dst, x[12:16]...), '-')
+	dst = append(append(dst, x[16:20]...), '-')
+	return append(dst, x[20:]...)
 }

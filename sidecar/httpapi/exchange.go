@@ -24,6 +24,15 @@ const (
 	headerRequestID = "X-Request-Id"
 )
 
+// first is the value of a header, the first of several, and empty without one. Its name
+// must be canonical: [http.Header.Get] makes it so for each request anew.
+func first(h http.Header, name string) string {
+	if v := h[name]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
 // firstRead is how much is set aside for a body before any of it has come.
 const firstRead = 1 << 20
 
@@ -114,11 +123,11 @@ func tooLarge(c echo.Context, size, limit int64) error {
 // readable checks what the headers say of a body: on a verb that needs one it must be
 // JSON or of no stated type (contract §1.2), and it must not be compressed.
 func readable(r *http.Request) error {
-	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+	if coding := first(r.Header, "Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return job.Errorf(job.Unsupported, "Content-Encoding %.40q is not supported, send the body as it is", coding).
 			With(map[string]any{"received": coding, "supported": []string{"identity"}})
 	}
-	sent := r.Header.Get("Content-Type")
+	sent := first(r.Header, "Content-Type")
 	if sent == "" || r.Method != http.MethodPost && r.Method != http.MethodPut && r.Method != http.MethodPatch {
 		return nil
 	}
@@ -162,7 +171,7 @@ func jobID(c echo.Context) (job.ID, error) {
 }
 
 func profile(c echo.Context) wire.Profile {
-	p, _ := wire.ProfileOf(c.Request().Header.Get(headerVersion)) // enter has refused other versions
+	p, _ := wire.ProfileOf(first(c.Request().Header, headerVersion)) // enter has refused other versions
 	return p
 }
 
@@ -244,7 +253,7 @@ func (a *api) log(c echo.Context, err error) {
 }
 
 // requestID is the id of the present request, which its answer has.
-func requestID(c echo.Context) string { return c.Response().Header().Get(headerRequestID) }
+func requestID(c echo.Context) string { return first(c.Response().Header(), headerRequestID) }
 
 // routeError translates what the router says: no such path, or no such verb on it.
 func routeError(he *echo.HTTPError) error {

@@ -32,7 +32,7 @@ func (a *api) enter(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		defer a.rescue(c, &err)
 		r := c.Request()
-		p, unspoken := wire.ProfileOf(r.Header.Get(headerVersion))
+		p, unspoken := wire.ProfileOf(first(r.Header, headerVersion))
 		h := c.Response().Header()
 		h[headerVersion] = versions[p]
 		h["Content-Type"] = types[p]
