@@ -38,8 +38,8 @@ type machine struct {
 const parts = 4
 
 // chooseSequences sets how many are played together, fewer with the race detector:
-// OUTRIDER_SEQUENCES is asked first. A test that calls it must not be parallel
-// before: the others that use rapid wait until the flag is as it was.
+// OUTRIDER_SEQUENCES is asked first. A test that calls it must not be parallel, but
+// for its parts: then no other test that uses rapid runs before the flag is as it was.
 func chooseSequences(t *testing.T, standard, ifRaced int) {
 	t.Helper()
 	n := standard
@@ -84,7 +84,6 @@ func playSequences(t *testing.T, play func(t *testing.T, r *rapid.T, store *sqli
 // does not is printed, as short as rapid can make it, with the flag that plays it again.
 func TestSidecarFollowsTheModel(t *testing.T) {
 	chooseSequences(t, 400, 15)
-	t.Parallel()
 	playSequences(t, func(_ *testing.T, r *rapid.T, store *sqlitestore.Store) {
 		x := &machine{now: genesis, disk: store}
 		x.restart(r)

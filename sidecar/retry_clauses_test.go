@@ -144,16 +144,29 @@ func length(v string) (sec float64) {
 	return sec
 }
 
-// aDuration makes durations, most of them right.
-func aDuration(t *rapid.T, label string) string {
+// aDuration makes durations that are right, or perhaps wrong.
+func aDuration(t *rapid.T, label string, wrong bool) string {
 	part := func(unit string) string {
 		switch rapid.IntRange(0, 3).Draw(t, label+unit) {
 		case 0:
 			return fmt.Sprint(rapid.IntRange(0, 59).Draw(t, label)) + unit
 		case 1:
+			if !wrong {
+				return ""
+			}
 			return rapid.SampledFrom([]string{"", "", "", unit, "-1" + unit, "1" + strings.ToLower(unit), " 1" + unit, "0.5" + unit, "1." + unit}).Draw(t, label)
 		}
 		return ""
+	}
+	if !wrong {
+		date, clock := part("Y")+part("M")+part("D"), part("H")+part("M")+part("S")
+		if clock != "" {
+			clock = "T" + clock
+		}
+		if date+clock == "" {
+			return "PT1S"
+		}
+		return "P" + date + clock
 	}
 	return rapid.SampledFrom([]string{"P", "P", "P", "P", "p", "", "-P", "+P"}).Draw(t, label) + part("Y") + part("M") + part("D") +
 		rapid.SampledFrom([]string{"T", "T", "T", ""}).Draw(t, label) + part("H") + part("M") + part("S")
@@ -171,17 +184,21 @@ func aPolicy(t *rapid.T, raw []byte, schema *schemaOf) map[string]any {
 		t.Fatal(err)
 	}
 	policy := map[string]any{}
+	wrong := rapid.Bool().Draw(t, "perhaps wrong")
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
 		switch rapid.IntRange(0, 11).Draw(t, name) {
 		case 0:
+			if !wrong {
+				continue
+			}
 			policy[name] = rapid.SampledFrom(oddValues).Draw(t, name)
 		case 1, 2, 3, 4:
 			if policy[name] = whole.Properties[name].Default; schema.Properties[name].Pattern != "" {
-				policy[name] = aDuration(t, name)
+				policy[name] = aDuration(t, name, wrong)
 			}
 		}
 	}
-	if rapid.IntRange(0, 20).Draw(t, "more") == 0 {
+	if wrong && rapid.IntRange(0, 20).Draw(t, "more") == 0 {
 		policy[rapid.SampledFrom([]string{"retries", "Max_attempts", "max_attempts ", "", "timeout"}).Draw(t, "name")] = 1.0
 	}
 	return policy
