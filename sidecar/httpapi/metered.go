@@ -123,6 +123,7 @@ type incoming struct {
 	conn *http.ResponseController // nil for a small one
 	over time.Time                // when all of it must have come
 	left int64                    // bytes until the next deadline
+	all  bool                     // of it has come
 }
 
 // Read reads, and sets a deadline for every stride.
@@ -138,12 +139,15 @@ func (in *incoming) Read(p []byte) (int, error) {
 	if in.left -= int64(n); errors.Is(err, os.ErrDeadlineExceeded) {
 		err = wire.ErrStalled
 	}
+	in.all = err == io.EOF
 	return n, err
 }
 
-// end takes the deadline off: it is not meant for the work that follows.
+// end takes the deadline off where all has come: it is not meant for the work that
+// follows. Where some has not, net/http waits for it before it answers, and no longer
+// than until that deadline.
 func (in *incoming) end() {
-	if in.conn != nil {
+	if in.conn != nil && in.all {
 		_ = in.conn.SetReadDeadline(time.Time{}) // where none could be set
 	}
 }
