@@ -18,7 +18,7 @@ func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 	protocols.SetHTTP1(true)
 	srv := &http.Server{
 		Handler:           h,
-		ConnContext:       frameContext,
+		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return frameContext(lateContext(ctx, c), c) },
 		Protocols:         protocols,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       60 * time.Second,
@@ -36,7 +36,7 @@ func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 // setting is what an operator raises to have more, as the log and a caller who is
 // refused are told.
 func Guard(srv *http.Server, ln net.Listener, most int, setting string, log *slog.Logger) net.Listener {
-	l := limit(framed{lazy{&fileLimit{Listener: ln, log: log}}}, most, filesAllowed(), setting, log)
+	l := limit(framed{late{&fileLimit{Listener: ln, log: log}, new(lookout)}}, most, filesAllowed(), setting, log)
 	srv.ConnState = l.state
 	return l
 }
