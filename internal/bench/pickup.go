@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"time"
 )
 
@@ -50,7 +51,7 @@ func (b *bench) wakeUps(ctx context.Context, name, what string, worker *caller, 
 		arrived := make(chan arrival, 1)
 		go func() { arrived <- worker.await(fetch) }() // ends when the connection is hung up, at the latest
 		select {
-		case <-time.After(settle):
+		case <-time.After(settle + rand.N(settle)):
 		case <-ctx.Done():
 			return Result{}, ctx.Err()
 		}

@@ -17,8 +17,9 @@ import (
 // So the first read of a single byte behind those of a request finds nothing and ends at
 // once, as a reader may. Where the request takes longer, the second look at all
 // connections that work has the byte read, and whoever leaves is known from then on, as
-// before. net/http reads single bytes for no other reason, but for the last place of a
-// full buffer: there it tries again.
+// before. net/http reads single bytes for no other reason but the last place of a full
+// buffer, or the last byte that a head may have: there it tries again. A handler that
+// sets a deadline for reading behind the end of the body would end the watch.
 
 // lookEvery is the time between two looks at the connections that work.
 const lookEvery = 10 * time.Millisecond
@@ -146,14 +147,14 @@ func (c *lateConn) looked() bool {
 		return true
 	case c.works:
 		c.watched = make(chan struct{})
-		go c.watch(c.watched)
+		go c.await(c.watched)
 	}
 	c.listed = false
 	return false
 }
 
-// watch waits for the caller to leave, or to send something.
-func (c *lateConn) watch(over chan struct{}) {
+// await waits for the caller to leave, or to send something.
+func (c *lateConn) await(over chan struct{}) {
 	b := make([]byte, 1)
 	n, err := c.Conn.Read(b)
 	if n == 0 && err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -167,6 +168,9 @@ func (c *lateConn) watch(over chan struct{}) {
 
 // Close closes the connection.
 func (c *lateConn) Close() error {
+	c.mu.Lock()
+	c.works = false
+	c.mu.Unlock()
 	err := c.Conn.Close()
 	if c.leave != nil {
 		c.leave()

@@ -86,6 +86,8 @@ type peer struct {
 	out   atomic.Pointer[handover] // nil when the peer has spoken since, or nothing was handed out
 	spoke atomic.Bool              // it has ever sent something
 
+	reading sync.Mutex // held until what a read tells is settled: the next one may tell less
+
 	mu    sync.Mutex
 	ended error // of the read that was the last
 }
@@ -141,6 +143,8 @@ func (p *peer) written(h *handover) {
 // first bytes passed while this process was not running, Read looks once more: what the
 // peer has sent meanwhile counts.
 func (p *peer) Read(b []byte) (int, error) {
+	p.reading.Lock()
+	defer p.reading.Unlock()
 	n, err := p.Conn.Read(b)
 	if errors.Is(err, os.ErrDeadlineExceeded) && !p.spoke.Swap(true) && p.SetReadDeadline(time.Now().Add(lastLook)) == nil {
 		n, err = p.Conn.Read(b)

@@ -114,7 +114,8 @@ func (a *api) handOver(c echo.Context, jobs []*job.Job, waited bool, write func(
 		for i, j := range jobs {
 			held[i] = reservationOf(j)
 		}
-		h = p.hand(func() { a.takeBack(ctx, held) }, r.Close)
+		last := r.Close || c.Response().Header().Get("Connection") == "close"
+		h = p.hand(func() { a.takeBack(ctx, held) }, last)
 	}
 	b := buffer()
 	*b = write(*b)
