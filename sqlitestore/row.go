@@ -19,10 +19,16 @@ func (r *row[V]) next() any {
 	return any(r.v[r.i-1])
 }
 
-func (r *row[V]) str() string {
+// column is the next column, which is a T or NULL.
+func column[T, V any](r *row[V]) (c T, ok bool) {
 	v := r.next()
-	s, ok := v.(string)
+	c, ok = v.(T)
 	r.bad = r.bad || !ok && v != nil
+	return c, ok
+}
+
+func (r *row[V]) str() string {
+	s, _ := column[string](r)
 	return s
 }
 
@@ -34,19 +40,15 @@ func (r *row[V]) raw() json.RawMessage {
 }
 
 func (r *row[V]) int() int64 {
-	v := r.next()
-	n, ok := v.(int64)
-	r.bad = r.bad || !ok && v != nil
+	n, _ := column[int64](r)
 	return n
 }
 
 func (r *row[V]) time() time.Time {
-	v := r.next()
-	n, ok := v.(int64)
-	if r.bad = r.bad || !ok && v != nil; !ok {
-		return time.Time{}
+	if n, ok := column[int64](r); ok {
+		return time.UnixMilli(n).UTC()
 	}
-	return time.UnixMilli(n).UTC()
+	return time.Time{}
 }
 
 func (r *row[V]) id() job.ID {
@@ -59,9 +61,7 @@ func (r *row[V]) id() job.ID {
 }
 
 func (r *row[V]) blob() []byte {
-	v := r.next()
-	b, ok := v.([]byte)
-	r.bad = r.bad || !ok && v != nil
+	b, _ := column[[]byte](r)
 	return b
 }
 

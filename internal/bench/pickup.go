@@ -9,7 +9,7 @@ import (
 
 const (
 	waitMS     = 10_000                // how long a FETCH of the pickup workloads waits
-	settle     = 20 * time.Millisecond // until the server surely has the FETCH
+	settle     = 20 * time.Millisecond // until the server surely has the FETCH; up to twice as long, so that nothing keeps step with it
 	maxPickups = 2_000
 )
 

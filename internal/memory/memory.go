@@ -44,8 +44,8 @@ func bounded(setting, group, own int64) Allowance {
 }
 
 // Limit tells the runtime how much it may take of setting, and says what holds. Until
-// stop, which may be called twice, it has to do with less while little is in use. The runtime collects harder the nearer it comes, also where GOGC would have it
-// wait. own is the operator's GOMEMLIMIT, or empty. group is the limit of the control
+// stop, which may be called twice, it has to do with less while little is in use. The
+// runtime collects harder the nearer it comes, also where GOGC would have it wait. own is the operator's GOMEMLIMIT, or empty. group is the limit of the control
 // group, or 0.
 func Limit(setting int64, own string) (m Allowance, group int64, stop func()) {
 	group = groupLimit()

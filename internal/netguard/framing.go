@@ -52,12 +52,17 @@ type framedConn struct {
 // frameKey is the key of the connection in the context of a request.
 type frameKey struct{}
 
-// frameContext is for [http.Server.ConnContext].
-func frameContext(ctx context.Context, c net.Conn) context.Context {
-	if f, ok := c.(*framedConn); ok {
-		return context.WithValue(ctx, frameKey{}, f)
+// connContext is for [http.Server.ConnContext]. Where the connection notices late that its
+// caller has left, the context ends then.
+func connContext(ctx context.Context, c net.Conn) context.Context {
+	f, ok := c.(*framedConn)
+	if !ok {
+		return ctx
 	}
-	return ctx
+	if l, ok := f.Conn.(*lateConn); ok {
+		ctx, l.leave = context.WithCancel(ctx)
+	}
+	return context.WithValue(ctx, frameKey{}, f)
 }
 
 // Read reads from the connection.

@@ -130,7 +130,7 @@ func BenchmarkFraming(b *testing.B) {
 	raw := []byte(fmt.Sprintf("POST /ojs/v1/jobs HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nUser-Agent: Go-http-client/1.1\r\nContent-Length: %d\r\n"+
 		"Content-Type: application/openjobspec+json\r\nOJS-Version: 1.0.0-rc.1\r\nX-Request-Id: 01a20244-cb33-7911-83f9-92051f93f859\r\n"+
 		"Accept-Encoding: gzip\r\n\r\n%s", len(body), body))
-	r := (&http.Request{Method: "POST", ContentLength: int64(len(body)), ProtoMinor: 1}).WithContext(frameContext(b.Context(), c))
+	r := (&http.Request{Method: "POST", ContentLength: int64(len(body)), ProtoMinor: 1}).WithContext(connContext(b.Context(), c))
 	b.ReportAllocs()
 	for b.Loop() {
 		c.keep(raw)

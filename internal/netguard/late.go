@@ -76,7 +76,7 @@ func (l *lookout) look() {
 type lateConn struct {
 	net.Conn
 	*lookout
-	leave context.CancelFunc // tells the handlers that the caller has left; nil where the connection must not be late
+	leave context.CancelFunc // tells the handlers that the caller has left; nil where none hears of it, and nothing is late
 
 	mu      sync.Mutex    // of what follows
 	came    bool          // something of a request has come that is not worked on yet
@@ -85,22 +85,6 @@ type lateConn struct {
 	listed  bool          // it is to be looked at
 	watched chan struct{} // closed when the watch is over; nil where there is none
 	ahead   []byte        // the byte that came meanwhile
-}
-
-// lateContext is for [http.Server.ConnContext]: it makes the context that ends when the
-// caller is seen to have left.
-func lateContext(ctx context.Context, c net.Conn) context.Context {
-	for {
-		switch in := c.(type) {
-		case *lateConn:
-			ctx, in.leave = context.WithCancel(ctx)
-			return ctx
-		case interface{ NetConn() net.Conn }:
-			c = in.NetConn()
-		default:
-			return ctx
-		}
-	}
 }
 
 // Read reads from the connection, behind what a watch has read.

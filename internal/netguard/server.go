@@ -18,7 +18,7 @@ func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 	protocols.SetHTTP1(true)
 	srv := &http.Server{
 		Handler:           h,
-		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return frameContext(lateContext(ctx, c), c) },
+		ConnContext:       connContext,
 		Protocols:         protocols,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       60 * time.Second,
