@@ -56,7 +56,9 @@ CREATE TABLE job_states (
   lost          TEXT,
   error         TEXT,
   result        TEXT,
-  errors        TEXT
+  errors        TEXT,
+  progress      TEXT,    -- what its worker has told of it last, as JSON
+  checkpoint    TEXT     -- where its next attempt may go on, as JSON
 ) STRICT;
 
 -- The jobs as a person reads them. The program does not.

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	outrider "github.com/outrider-jobs/outrider"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -58,7 +57,7 @@ func split(conn driver.Conn, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	if err := script(conn, aside+fmt.Sprintf(retype, schema+1)+createdIn4()); err != nil {
+	if err := script(conn, aside+fmt.Sprintf(retype, schema+1)+createdIn4); err != nil {
 		return err
 	}
 	bodies, err := takeOver(conn, "job_bodies", fmt.Sprintf("id > ?1 ORDER BY id LIMIT %d", slice3))
@@ -139,20 +138,75 @@ func takeOver(conn driver.Conn, table, those string) (*stmt, error) {
 		table, strings.Join(names, ", "), strings.Join(values, ", "), those))
 }
 
-// createdIn4 is what of schema.sql is new in schema 4. Once there is a schema 5, this
-// is a text of its own.
-func createdIn4() string {
-	var b strings.Builder
-	for _, s := range strings.SplitAfter(outrider.Schema, ";\n") {
-		for _, name := range []string{"TABLE job_bodies", "TABLE job_states", "VIEW jobs", "ON job_bodies", "ON job_states"} {
-			if strings.Contains(s, "CREATE "+name+" ") || strings.Contains(s, " "+name+" (") && strings.Contains(s, "INDEX") {
-				b.WriteString(s)
-				break
-			}
-		}
-	}
-	return b.String()
-}
+// createdIn4 is what schema 4 has and schema 3 has not. It is no part of a later schema
+// and stays as it is.
+const createdIn4 = `
+CREATE TABLE job_bodies (
+  n             INTEGER PRIMARY KEY,
+  id_bytes      BLOB    NOT NULL,
+  type          TEXT    NOT NULL,
+  max_attempts  INTEGER NOT NULL,
+  scheduled_at  INTEGER,
+  expires_at    INTEGER,
+  timeout_ms    INTEGER,
+  visibility_ms INTEGER,
+  uniq          TEXT,
+  dedup         TEXT,
+  retry         TEXT,
+  extra         TEXT,
+  meta          TEXT,
+  args          TEXT    NOT NULL
+) STRICT;
+CREATE TABLE job_states (
+  n             INTEGER PRIMARY KEY,
+  state_code    INTEGER NOT NULL CHECK (state_code BETWEEN 0 AND 7),
+  queue         TEXT    NOT NULL,
+  priority      INTEGER NOT NULL,
+  seq           INTEGER NOT NULL,
+  due_at        INTEGER,
+  attempt       INTEGER NOT NULL,
+  releases      INTEGER NOT NULL,
+  told          INTEGER NOT NULL,
+  dead          INTEGER NOT NULL,
+  created_at    INTEGER NOT NULL,
+  enqueued_at   INTEGER,
+  started_at    INTEGER,
+  finished_at   INTEGER,
+  lease_token   ANY,
+  lease_worker  TEXT,
+  lease_ms      INTEGER,
+  lease_until   INTEGER,
+  fingerprint   BLOB,
+  holds         INTEGER,
+  dedup_key     TEXT,
+  dedup_until   INTEGER,
+  custom_id     TEXT,
+  keep_until    INTEGER,
+  rewritten_at  INTEGER,
+  activated_at  INTEGER,
+  next_retry_at INTEGER,
+  retry_delay   INTEGER,
+  after_id      TEXT,
+  lost          TEXT,
+  error         TEXT,
+  result        TEXT,
+  errors        TEXT
+) STRICT;
+CREATE VIEW jobs AS
+SELECT lower(printf('%s-%s-%s-%s-%s', substr(hex(id_bytes), 1, 8), substr(hex(id_bytes), 9, 4), substr(hex(id_bytes), 13, 4), substr(hex(id_bytes), 17, 4), substr(hex(id_bytes), 21))) AS id,
+  CASE state_code WHEN 0 THEN 'scheduled' WHEN 1 THEN 'available' WHEN 2 THEN 'pending' WHEN 3 THEN 'active'
+    WHEN 4 THEN 'retryable' WHEN 5 THEN 'completed' WHEN 6 THEN 'cancelled' WHEN 7 THEN 'discarded' END AS state, *
+FROM job_bodies JOIN job_states USING (n);
+CREATE UNIQUE INDEX jobs_id ON job_bodies (id_bytes);
+CREATE INDEX jobs_claim ON job_states (queue, priority DESC, seq) WHERE state_code = 1;
+CREATE INDEX jobs_due ON job_states (state_code, due_at, seq) WHERE due_at IS NOT NULL;
+CREATE INDEX jobs_dead ON job_states (finished_at) WHERE dead = 1;
+CREATE UNIQUE INDEX jobs_held ON job_states (fingerprint) WHERE holds > 0;
+CREATE INDEX jobs_past ON job_states (fingerprint, state_code, created_at) WHERE holds = 0;
+CREATE INDEX jobs_dedup ON job_states (queue, dedup_key, dedup_until) WHERE dedup_key IS NOT NULL;
+CREATE UNIQUE INDEX jobs_custom ON job_states (queue, custom_id) WHERE custom_id IS NOT NULL;
+CREATE INDEX jobs_after ON job_states (after_id) WHERE after_id IS NOT NULL;
+`
 
 // spaceFor is space, but where a test has a smaller disk.
 var spaceFor = space

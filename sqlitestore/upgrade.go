@@ -66,8 +66,10 @@ PRAGMA user_version = 3;
 // upgrade brings a file from an older schema to this one in one transaction:
 // whatever happens, the file has the one or the other.
 func upgrade(conn driver.Conn, path string, from int64, log *slog.Logger) error {
-	if err := roomFor(conn, path); err != nil {
-		return err
+	if from < 4 { // what comes later copies no jobs
+		if err := roomFor(conn, path); err != nil {
+			return err
+		}
 	}
 	log.Info("the database is brought to this version's schema; until that is done nobody is answered", "path", path, "from", from, "to", version)
 	// Pages that do not fit into the cache are written more than once.
@@ -99,7 +101,12 @@ func steps(conn driver.Conn, from int64, log *slog.Logger) error {
 			return err
 		}
 	}
-	return split(conn, log)
+	if from < 4 {
+		if err := split(conn, log); err != nil {
+			return err
+		}
+	}
+	return script(conn, toSchema5)
 }
 
 // notKeyed reads jobs with a unique policy, the newest id first.

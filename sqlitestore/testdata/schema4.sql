@@ -1,0 +1,165 @@
+-- The store of Outrider: one file, one writer. Times are milliseconds since
+-- 1970 in UTC, durations milliseconds; JSON is text as it came.
+
+-- A job is two rows with one number. This is what it is: it is written when the job
+-- is stored, and hardly ever again. What may be long comes last, so that the rest is
+-- read without it.
+CREATE TABLE job_bodies (
+  n             INTEGER PRIMARY KEY, -- the first seq of the job, for good
+  id_bytes      BLOB    NOT NULL,    -- the 16 bytes of its UUID
+  type          TEXT    NOT NULL,
+  max_attempts  INTEGER NOT NULL,
+  scheduled_at  INTEGER,
+  expires_at    INTEGER,
+  timeout_ms    INTEGER,
+  visibility_ms INTEGER,
+  uniq          TEXT,
+  dedup         TEXT,
+  retry         TEXT,
+  extra         TEXT,
+  meta          TEXT,
+  args          TEXT    NOT NULL
+) STRICT;
+
+-- And this is what becomes of it: each step of its life writes what that changes, in
+-- a row of some hundred bytes.
+CREATE TABLE job_states (
+  n             INTEGER PRIMARY KEY,
+  state_code    INTEGER NOT NULL CHECK (state_code BETWEEN 0 AND 7), -- the place among scheduled, available, pending, active, retryable, completed, cancelled, discarded
+  queue         TEXT    NOT NULL,
+  priority      INTEGER NOT NULL,
+  seq           INTEGER NOT NULL, -- the place in its queue: it gets another whenever it comes back
+  due_at        INTEGER,
+  attempt       INTEGER NOT NULL,
+  releases      INTEGER NOT NULL,
+  told          INTEGER NOT NULL,
+  dead          INTEGER NOT NULL,
+  created_at    INTEGER NOT NULL,
+  enqueued_at   INTEGER,
+  started_at    INTEGER,
+  finished_at   INTEGER,
+  lease_token   ANY,     -- its bytes, where it is the hexadecimal of some
+  lease_worker  TEXT,
+  lease_ms      INTEGER,
+  lease_until   INTEGER,
+  fingerprint   BLOB,    -- the unique key: SHA-256
+  holds         INTEGER, -- while it holds that key, the set of states that do; 0 afterwards; NULL without a key
+  dedup_key     TEXT,    -- while it may hold it
+  dedup_until   INTEGER, -- the end of its window, the largest number for none, 0 once it was taken off
+  custom_id     TEXT,
+  keep_until    INTEGER,
+  rewritten_at  INTEGER,
+  activated_at  INTEGER,
+  next_retry_at INTEGER,
+  retry_delay   INTEGER,
+  after_id      TEXT,    -- the job whose end it waits for, or would if it had not been activated; never one that has ended
+  lost          TEXT,
+  error         TEXT,
+  result        TEXT,
+  errors        TEXT
+) STRICT;
+
+-- The jobs as a person reads them. The program does not.
+CREATE VIEW jobs AS
+SELECT lower(printf('%s-%s-%s-%s-%s', substr(hex(id_bytes), 1, 8), substr(hex(id_bytes), 9, 4), substr(hex(id_bytes), 13, 4), substr(hex(id_bytes), 17, 4), substr(hex(id_bytes), 21))) AS id,
+  CASE state_code WHEN 0 THEN 'scheduled' WHEN 1 THEN 'available' WHEN 2 THEN 'pending' WHEN 3 THEN 'active'
+    WHEN 4 THEN 'retryable' WHEN 5 THEN 'completed' WHEN 6 THEN 'cancelled' WHEN 7 THEN 'discarded' END AS state, *
+FROM job_bodies JOIN job_states USING (n);
+
+-- Job: by id, and lists, the newest id first.
+CREATE UNIQUE INDEX jobs_id ON job_bodies (id_bytes);
+
+-- Available: the claim, in its order. Only waiting jobs are in it.
+CREATE INDEX jobs_claim ON job_states (queue, priority DESC, seq) WHERE state_code = 1;
+
+-- Due, NextDue, Held: what a clock must look at, and when; seq keeps those of one instant in order.
+CREATE INDEX jobs_due ON job_states (state_code, due_at, seq) WHERE due_at IS NOT NULL;
+
+-- Jobs with Dead, DeadStats: the dead letters, newest last.
+CREATE INDEX jobs_dead ON job_states (finished_at) WHERE dead = 1;
+
+-- Twins: one job at most holds a unique key. The writer looks before it inserts;
+-- this index is the net under it.
+CREATE UNIQUE INDEX jobs_held ON job_states (fingerprint) WHERE holds > 0;
+
+-- Twins: the others with that key, the newest of each state last.
+CREATE INDEX jobs_past ON job_states (fingerprint, state_code, created_at) WHERE holds = 0;
+
+-- DedupOwner: who may hold a deduplication key.
+CREATE INDEX jobs_dedup ON job_states (queue, dedup_key, dedup_until) WHERE dedup_key IS NOT NULL;
+
+-- Custom: the caller's own names, each once in its queue.
+CREATE UNIQUE INDEX jobs_custom ON job_states (queue, custom_id) WHERE custom_id IS NOT NULL;
+
+-- Waiting: who waits for the end of a job.
+CREATE INDEX jobs_after ON job_states (after_id) WHERE after_id IS NOT NULL;
+
+-- A queue and its counters, kept in the transaction of every change, and with them the
+-- last Seq that had been given to a job, and to an event: the largest of all rows count.
+CREATE TABLE queues (
+  name       TEXT    NOT NULL PRIMARY KEY,
+  paused     INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  scheduled  INTEGER NOT NULL,
+  available  INTEGER NOT NULL,
+  pending    INTEGER NOT NULL,
+  active     INTEGER NOT NULL,
+  retryable  INTEGER NOT NULL,
+  completed  INTEGER NOT NULL,
+  cancelled  INTEGER NOT NULL,
+  discarded  INTEGER NOT NULL,
+  dead       INTEGER NOT NULL,
+  last_seq   INTEGER NOT NULL DEFAULT 0,
+  last_event INTEGER NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;
+
+-- What workers have told of themselves, as JSON.
+CREATE TABLE workers (
+  id      TEXT    NOT NULL PRIMARY KEY,
+  beat_at INTEGER NOT NULL,
+  info    TEXT    NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Schedules, and what has become of them. The template comes last: once the runs
+-- are as many as are kept, a tick leaves the size of its row as it was, and the
+-- pages of a long template alone.
+CREATE TABLE crons (
+  n           INTEGER PRIMARY KEY,
+  name        TEXT    NOT NULL UNIQUE,
+  expression  TEXT    NOT NULL,
+  timezone    TEXT,
+  overlap     TEXT,
+  enabled     INTEGER, -- NULL when nobody said
+  source      TEXT,
+  created_at  INTEGER NOT NULL,
+  updated_at  INTEGER NOT NULL,
+  anchor_at   INTEGER,
+  seen_at     INTEGER,
+  hole_from   INTEGER, -- of older builds; nothing reads or writes it
+  hole_to     INTEGER,
+  ahead_at    INTEGER,
+  next_run_at INTEGER,
+  last_run_at INTEGER,
+  last_job    TEXT,
+  run_count   INTEGER NOT NULL,
+  runs        BLOB,    -- 25 bytes each: 0 or the number of the reason, the tick, the id of its job or zeros
+  description TEXT,
+  template    TEXT
+) STRICT;
+
+-- The event log: the events of one commit are one row. first is the Seq of the first
+-- of them. Each event names the one before it of the same job, and job_states.told is
+-- the Seq of the job's newest: History follows the chain. Rows of older schemas are
+-- text, a line of JSON for each event.
+CREATE TABLE events (
+  first  INTEGER NOT NULL PRIMARY KEY,
+  at     INTEGER NOT NULL, -- the latest of them
+  packed ANY     NOT NULL
+) STRICT;
+
+-- Numbers that must outlive the process: the last Seq given to an event that is no
+-- job's; who the file is; and for each opening of it the last Seq of an event before.
+CREATE TABLE marks (
+  name  TEXT    NOT NULL PRIMARY KEY,
+  value INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
