@@ -16,6 +16,7 @@ type Service interface {
 	KeyService
 	CronService
 	ProgressService
+	SchemaService
 }
 
 // Enqueuer takes jobs (ojs-core.md §7.1).
@@ -269,6 +270,24 @@ type ProgressService interface {
 	// is not stored is left out. Invalid without ids; TooLarge for more of them, and
 	// where their results take more than MaxOutcomesBytes.
 	Outcomes(ctx context.Context, ids []ID) (map[ID]Outcome, error)
+}
+
+// SchemaService keeps the schemas that args are held to (contract §3.20, §4.20). A PUSH
+// whose member schema is the URI of one, or whose type and version are those of one, is
+// a SchemaViolation where its args do not fit; any other is let through.
+type SchemaService interface {
+	// PutSchema registers a schema, and returns it with what was filled in. It holds for
+	// each PUSH that comes after it. Conflict where its URI, or its type and version,
+	// are registered; Invalid where it is no JSON Schema or refers to another document;
+	// TooLarge.
+	PutSchema(ctx context.Context, s Schema) (Schema, error)
+	// Schema reads the schema of a URI, or the latest of a type. NotFound.
+	Schema(ctx context.Context, name string) (Schema, error)
+	// Schemas lists the schemas that f lets through, by their URIs.
+	Schemas(ctx context.Context, f SchemaFilter) ([]Schema, error)
+	// DeleteSchema removes the schema of a URI and returns it. Jobs that are stored are
+	// not looked at again. NotFound.
+	DeleteSchema(ctx context.Context, uri string) (Schema, error)
 }
 
 // Progresser is what the holder of an attempt may tell before it ends.
