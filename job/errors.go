@@ -24,8 +24,8 @@ const (
 	Forbidden            // the caller may not ask this at all
 	Unsupported          // a version or a feature that this server has not
 	Rejected             // a middleware refused the job
-	Unavailable          // the store cannot answer now; ask again later
 	SchemaViolation      // args are not what their registered schema says
+	Unavailable          // the store cannot answer now; ask again later
 )
 
 // ErrForeign is the cause of an error that was answered, but by no job server: by
