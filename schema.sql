@@ -100,7 +100,7 @@ CREATE INDEX jobs_after ON job_states (after_id) WHERE after_id IS NOT NULL;
 -- last Seq that had been given to a job, and to an event: the largest of all rows count.
 CREATE TABLE queues (
   name       TEXT    NOT NULL PRIMARY KEY,
-  paused     INTEGER NOT NULL,
+  paused     INTEGER NOT NULL, -- of older builds: 0; queue_settings has it
   created_at INTEGER NOT NULL,
   scheduled  INTEGER NOT NULL,
   available  INTEGER NOT NULL,
@@ -164,4 +164,12 @@ CREATE TABLE events (
 CREATE TABLE marks (
   name  TEXT    NOT NULL PRIMARY KEY,
   value INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- What has been set of queues by those who run them, as JSON, and of _default for all
+-- that have nothing of their own. It is not in the row of the counters, which nearly
+-- every commit writes.
+CREATE TABLE queue_settings (
+  name TEXT NOT NULL PRIMARY KEY,
+  info TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;

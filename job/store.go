@@ -84,12 +84,20 @@ type KeyReader interface {
 	Custom(queue, id string) (*Job, error)
 }
 
-// QueueReader reads queues. A queue exists from the first job that named it on.
+// QueueReader reads queues. A queue exists from the first job that named it on, or
+// from PutQueue.
 type QueueReader interface {
 	// Queue returns the queue with its counters, or NotFound.
 	Queue(name string) (Queue, error)
 	// Queues returns all queues by name.
 	Queues() ([]Queue, error)
+	// QueueSettings returns what holds for a queue: its settings under those of
+	// TemplateQueue, see QueueSettings.Under. It is nil where nothing is set, and shared: nobody changes
+	// it. In a Tx it reads nothing but memory.
+	QueueSettings(name string) (*QueueSettings, error)
+	// AllQueueSettings returns the settings that are stored, by name, each as it is and not
+	// under the template, which is one of them.
+	AllQueueSettings() ([]*QueueSettings, error)
 }
 
 // WorkerReader reads the workers that have registered or beaten.
@@ -159,7 +167,8 @@ type FirstInserter interface {
 type WorkTx interface {
 	ReadTx
 	// Available returns up to n available jobs: the queues in the order given,
-	// inside one by priority, highest first, then by Seq. Paused queues have none.
+	// inside one by priority, highest first, then by Seq. Queues whose settings say
+	// that they are paused have none.
 	// It and Due may return fewer when they are large, but at least one if there is one.
 	Available(queues []string, n int) ([]*Job, error)
 	// Due returns up to n jobs in state s whose DueAt is not after before, the
@@ -184,6 +193,15 @@ type WorkTx interface {
 	StepCron(c *Cron, was time.Time) (bool, error)
 	// DeleteCron removes a schedule, or returns NotFound.
 	DeleteCron(name string) error
+	// PutQueue makes a queue without jobs, if there is none of that name.
+	PutQueue(name string, now time.Time) error
+	// DeleteQueue removes a queue in which no jobs are, with its settings; NotFound
+	// if there is none, Conflict while it has jobs.
+	DeleteQueue(name string) error
+	// PutQueueSettings stores settings, in place of those of the same name. The
+	// caller gives them away. DeleteQueueSettings removes them, if there are any.
+	PutQueueSettings(s *QueueSettings) error
+	DeleteQueueSettings(name string) error
 	// AddEvent stores an event that is no job's. The store gives its Seq.
 	AddEvent(Event) error
 	// PruneEvents removes up to n of the oldest groups of events from before t and says whether more are left.
@@ -217,7 +235,8 @@ type Page struct {
 // Queue is a queue and what is in it.
 type Queue struct {
 	Name      string
-	Paused    bool
+	Paused    bool // no jobs of it are claimed
+	Draining  bool // PUSH to it is refused
 	CreatedAt time.Time
 	Counts    map[State]int64
 	Dead      int64 // of Counts[Discarded], how many are dead letters

@@ -167,8 +167,8 @@ func TestSchema(t *testing.T) {
 			t.Errorf("no table %s", name)
 		}
 	}
-	if n := strings.Count(want, "STRICT"); n != 7 {
-		t.Errorf("%d of 7 tables are STRICT", n)
+	if n := strings.Count(want, "STRICT"); n != 8 {
+		t.Errorf("%d of 8 tables are STRICT", n)
 	}
 }
 

@@ -66,7 +66,7 @@ func (q *queueRow) counter(s job.State) *int64 {
 }
 
 func (q *queueRow) queue() job.Queue {
-	out := job.Queue{Name: q.Name, Paused: q.Paused != 0, CreatedAt: time.UnixMilli(q.CreatedAt).UTC(),
+	out := job.Queue{Name: q.Name, CreatedAt: time.UnixMilli(q.CreatedAt).UTC(),
 		Counts: make(map[job.State]int64, len(job.States)), Dead: q.Dead}
 	for _, s := range job.States {
 		out.Counts[s] = *q.counter(s)

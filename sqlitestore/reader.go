@@ -220,9 +220,15 @@ func (r reader) listQueues(doing, query string, args ...any) ([]job.Queue, error
 	if err != nil {
 		return nil, translate(doing, err)
 	}
+	set, err := r.settings()
+	if err != nil {
+		return nil, translate(doing, err)
+	}
 	queues := make([]job.Queue, len(rows))
 	for i := range rows {
 		queues[i] = rows[i].queue()
+		s := set[rows[i].Name]
+		queues[i].Paused, queues[i].Draining = s.Paused(), s.Draining()
 	}
 	return queues, nil
 }

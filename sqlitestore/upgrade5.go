@@ -5,5 +5,9 @@ package sqlitestore
 const toSchema5 = `
 ALTER TABLE job_states ADD COLUMN progress TEXT;
 ALTER TABLE job_states ADD COLUMN checkpoint TEXT;
+CREATE TABLE queue_settings (
+  name TEXT NOT NULL PRIMARY KEY,
+  info TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
 PRAGMA user_version = 5;
 `
