@@ -112,7 +112,15 @@ CREATE TABLE queues (
   discarded  INTEGER NOT NULL,
   dead       INTEGER NOT NULL,
   last_seq   INTEGER NOT NULL DEFAULT 0,
-  last_event INTEGER NOT NULL DEFAULT 0
+  last_event INTEGER NOT NULL DEFAULT 0,
+  slot           INTEGER NOT NULL DEFAULT 0, -- the minute in which something happened last, and what did
+  slot_enqueued  INTEGER NOT NULL DEFAULT 0,
+  slot_started   INTEGER NOT NULL DEFAULT 0,
+  slot_completed INTEGER NOT NULL DEFAULT 0,
+  slot_failed    INTEGER NOT NULL DEFAULT 0,
+  slot_timed     INTEGER NOT NULL DEFAULT 0, -- of the completed, those of which slot_took is
+  slot_took      INTEGER NOT NULL DEFAULT 0,
+  slot_waited    INTEGER NOT NULL DEFAULT 0  -- of those that started
 ) STRICT, WITHOUT ROWID;
 
 -- What workers have told of themselves, as JSON.
@@ -172,4 +180,18 @@ CREATE TABLE marks (
 CREATE TABLE queue_settings (
   name TEXT NOT NULL PRIMARY KEY,
   info TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The minutes before that, of each queue. One in which nothing happened has no row.
+CREATE TABLE queue_slots (
+  queue     TEXT    NOT NULL,
+  slot      INTEGER NOT NULL,
+  enqueued  INTEGER NOT NULL,
+  started   INTEGER NOT NULL,
+  completed INTEGER NOT NULL,
+  failed    INTEGER NOT NULL,
+  timed     INTEGER NOT NULL,
+  took      INTEGER NOT NULL,
+  waited    INTEGER NOT NULL,
+  PRIMARY KEY (queue, slot)
 ) STRICT, WITHOUT ROWID;

@@ -98,6 +98,12 @@ type QueueReader interface {
 	// AllQueueSettings returns the settings that are stored, by name, each as it is and not
 	// under the template, which is one of them.
 	AllQueueSettings() ([]*QueueSettings, error)
+	// Slots returns the tallies of a queue, of all together if it has no name, by their
+	// time: those of the slots that begin at from or later, and in which something happened. A Tx does
+	// not see what its own commit adds.
+	Slots(queue string, from time.Time) ([]Slot, error)
+	// Priorities returns how many available jobs of a queue there are of each priority.
+	Priorities(queue string) (map[int]int64, error)
 }
 
 // WorkerReader reads the workers that have registered or beaten.
@@ -202,6 +208,8 @@ type WorkTx interface {
 	// caller gives them away. DeleteQueueSettings removes them, if there are any.
 	PutQueueSettings(s *QueueSettings) error
 	DeleteQueueSettings(name string) error
+	// PruneSlots removes the slots of a queue that begin before an instant.
+	PruneSlots(queue string, before time.Time) error
 	// AddEvent stores an event that is no job's. The store gives its Seq.
 	AddEvent(Event) error
 	// PruneEvents removes up to n of the oldest groups of events from before t and says whether more are left.

@@ -16,10 +16,11 @@ type queueRow struct {
 	CreatedAt int64
 	Scheduled, Available, Pending, Active, Retryable,
 	Completed, Cancelled, Discarded, Dead int64
+	slot slot // the present one
 }
 
 const (
-	queueColumns = `name, paused, created_at, scheduled, available, pending, active, retryable, completed, cancelled, discarded, dead`
+	queueColumns = `name, paused, created_at, scheduled, available, pending, active, retryable, completed, cancelled, discarded, dead, ` + ownSlot
 	allQueues    = `SELECT ` + queueColumns + ` FROM queues ORDER BY name`
 	queueByName  = `SELECT ` + queueColumns + ` FROM queues WHERE name = ?`
 )

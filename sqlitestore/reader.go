@@ -239,6 +239,7 @@ func (r reader) queues(query string, args ...any) (qs []*queueRow, err error) {
 		for _, n := range q.counters() {
 			*n = v.int()
 		}
+		q.slot = slotFrom(v)
 		v.bad = v.bad || !utf8.ValidString(q.Name)
 		qs = append(qs, q)
 	}, args...)
@@ -273,4 +274,19 @@ func (r reader) workers(query string, args ...any) ([]job.WorkerInfo, error) {
 		ws = append(ws, w)
 	}, args...)
 	return ws, err
+}
+
+const priorities = `SELECT priority, count(*) FROM job_states WHERE queue = ? AND state_code = 1 GROUP BY priority`
+
+// Priorities counts the available jobs of a queue by their priority.
+func (r reader) Priorities(queue string) (map[int]int64, error) {
+	if err := r.long(); err != nil {
+		return nil, err
+	}
+	counts := map[int]int64{}
+	err := r.each(priorities, func(v *row[any]) {
+		priority := int(v.int())
+		counts[priority] = v.int()
+	}, queue)
+	return counts, translate("count the priorities of a queue", err)
 }

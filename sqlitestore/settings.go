@@ -162,6 +162,9 @@ func (t *tx) removeQueue(name string) error {
 	if _, err := t.doCold(deleteQueue, name); err != nil {
 		return err
 	}
+	if _, err := t.doCold(deleteSlots, name); err != nil {
+		return err
+	}
 	if _, err := t.do(t.w.st.putMark, "seq", t.w.seq); err != nil {
 		return err
 	}

@@ -32,6 +32,7 @@ type tx struct {
 
 type changes struct {
 	counts   []count
+	tallies  []tallied
 	events   []note
 	waiting  int64     // jobs with an After, more than before
 	stored   int       // events that are written already; those in events come behind them
@@ -141,7 +142,7 @@ func (t *tx) reset() {
 	t.drop()
 	clear(t.group.events) // what they point to may go
 	t.group.counts, t.group.events, t.group.stored, t.group.waiting = t.group.counts[:0], t.group.events[:0], 0, 0
-	t.group.settings = t.group.settings[:0]
+	t.group.settings, t.group.tallies = t.group.settings[:0], t.group.tallies[:0]
 	t.waits.next()
 	clear(t.args)
 	clear(t.body)
@@ -152,6 +153,7 @@ func (t *tx) reset() {
 // keep takes over what the call has changed.
 func (t *tx) keep() {
 	t.group.counts = append(t.group.counts, t.call.counts...)
+	t.group.tallies = append(t.group.tallies, t.call.tallies...)
 	t.group.events = append(t.group.events, t.call.events...)
 	t.group.stored += t.call.stored
 	t.group.waiting += t.call.waiting
@@ -171,6 +173,7 @@ func (t *tx) keep() {
 
 // drop forgets what the call has changed.
 func (t *tx) drop() {
+	t.call.tallies = t.call.tallies[:0]
 	t.call.counts, t.call.events, t.call.stored, t.call.waiting = t.call.counts[:0], t.call.events[:0], 0, 0
 	t.call.settings = t.call.settings[:0]
 	t.call.jobs.clear()
@@ -235,6 +238,9 @@ func (t *tx) flush() error {
 		}
 		touched[c.queue] = q
 	}
+	if err := t.addTallies(t.group.tallies); err != nil {
+		return err
+	}
 	t.w.settings.apply(t.group.settings)
 	if err := t.putRows(t.group.events); err != nil { // nearly always as one: an append at the end of one table is all that history costs
 		return err
@@ -278,6 +284,8 @@ func (t *tx) putEvents(events []note) error {
 // saveQueue writes a queue's row.
 func (w *writer) saveQueue(q *queueRow) error {
 	_, err := w.st.putQueue.exec(q.Name, q.Paused, q.CreatedAt, q.Scheduled, q.Available, q.Pending, q.Active,
-		q.Retryable, q.Completed, q.Cancelled, q.Discarded, q.Dead, w.seq, w.events)
+		q.Retryable, q.Completed, q.Cancelled, q.Discarded, q.Dead,
+		q.slot.start, q.slot.Enqueued, q.slot.Started, q.slot.Completed, q.slot.Failed, q.slot.Timed, q.slot.Took.Milliseconds(), q.slot.Waited.Milliseconds(),
+		w.seq, w.events)
 	return err
 }
