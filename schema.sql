@@ -195,3 +195,11 @@ CREATE TABLE queue_slots (
   waited    INTEGER NOT NULL,
   PRIMARY KEY (queue, slot)
 ) STRICT, WITHOUT ROWID;
+
+-- What was answered to requests that bring a key of their own, to be answered again.
+CREATE TABLE answers (
+  key    TEXT    NOT NULL PRIMARY KEY,
+  at     INTEGER NOT NULL,
+  digest TEXT    NOT NULL, -- of the request
+  answer TEXT    NOT NULL
+) STRICT;

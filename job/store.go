@@ -104,6 +104,9 @@ type QueueReader interface {
 	Slots(queue string, from time.Time) ([]Slot, error)
 	// Priorities returns how many available jobs of a queue there are of each priority.
 	Priorities(queue string) (map[int]int64, error)
+	// OldestSince is when the job of a queue entered it that is available for the
+	// longest time, or the zero time.
+	OldestSince(queue string) (time.Time, error)
 }
 
 // WorkerReader reads the workers that have registered or beaten.
@@ -210,6 +213,15 @@ type WorkTx interface {
 	DeleteQueueSettings(name string) error
 	// PruneSlots removes the slots of a queue that begin before an instant.
 	PruneSlots(queue string, before time.Time) error
+	// Oldest returns up to n available jobs of a queue by Seq, paused or not.
+	Oldest(queue string, n int) ([]*Job, error)
+	// Answer returns what PutAnswer stored under a key, with its digest; a nil answer
+	// if there is none.
+	Answer(key string) (digest string, answer []byte, err error)
+	// PutAnswer stores an answer under a key that has none.
+	PutAnswer(key, digest string, answer []byte, at time.Time) error
+	// PruneAnswers removes the answers from before an instant.
+	PruneAnswers(before time.Time) error
 	// AddEvent stores an event that is no job's. The store gives its Seq.
 	AddEvent(Event) error
 	// PruneEvents removes up to n of the oldest groups of events from before t and says whether more are left.
@@ -243,11 +255,21 @@ type Page struct {
 // Queue is a queue and what is in it.
 type Queue struct {
 	Name      string
-	Paused    bool // no jobs of it are claimed
-	Draining  bool // PUSH to it is refused
+	Paused    bool      // no jobs of it are claimed
+	Draining  bool      // PUSH to it is refused
+	Since     time.Time // when it was last paused, drained or resumed; zero: never
+	By        string    // who did that, where it was told
 	CreatedAt time.Time
 	Counts    map[State]int64
 	Dead      int64 // of Counts[Discarded], how many are dead letters
+}
+
+// Set shows on a queue what is set of it, which may be nil, and returns it.
+func (q Queue) Set(s *QueueSettings) Queue {
+	if s != nil && s.Name == q.Name {
+		q.Paused, q.Draining, q.Since, q.By = s.Paused(), s.Draining(), s.Since, s.By
+	}
+	return q
 }
 
 // Depth is how many jobs of the queue have not finished.

@@ -103,15 +103,21 @@ func StatsOf(slots []Slot, now time.Time) (s QueueStats) {
 			last.Add(slot.Tally)
 		}
 	}
+	s.Averages()
+	seconds := now.Sub(recent).Seconds()
+	s.PerSecond = Rates{float64(last.Enqueued) / seconds, float64(last.Completed) / seconds, float64(last.Failed) / seconds}
+	return s
+}
+
+// Averages sets the averages from the sums.
+func (s *QueueStats) Averages() {
+	s.AvgTook, s.AvgWaited = 0, 0
 	if s.Timed > 0 {
 		s.AvgTook = s.Took / time.Duration(s.Timed)
 	}
 	if s.Started > 0 {
 		s.AvgWaited = s.Waited / time.Duration(s.Started)
 	}
-	seconds := now.Sub(recent).Seconds()
-	s.PerSecond = Rates{float64(last.Enqueued) / seconds, float64(last.Completed) / seconds, float64(last.Failed) / seconds}
-	return s
 }
 
 // Merge adds slots up into longer ones of the given length, by their start. Both are

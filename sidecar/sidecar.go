@@ -57,6 +57,8 @@ type Sidecar struct {
 	log       *slog.Logger
 	started   time.Time
 	wakeups   wakeups
+	spaces    spaces
+	keyed     keyed
 	clock     clock
 	roster    roster
 	quiet     chan struct{} // closed by Quiet
@@ -153,7 +155,7 @@ func (s *Sidecar) change(ctx context.Context, id job.ID, verb func(*job.Job) err
 			return err
 		}
 		c = job.Change{Job: j, Previous: j.State}
-		if err := verb(j); err != nil {
+		if err := verb(s.ruled(t, j)); err != nil {
 			return err
 		}
 		return t.save(j)

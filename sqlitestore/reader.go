@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"iter"
 	"math"
+	"time"
 	"unicode/utf8"
 
 	"github.com/jmoiron/sqlx"
@@ -226,9 +227,7 @@ func (r reader) listQueues(doing, query string, args ...any) ([]job.Queue, error
 	}
 	queues := make([]job.Queue, len(rows))
 	for i := range rows {
-		queues[i] = rows[i].queue()
-		s := set[rows[i].Name]
-		queues[i].Paused, queues[i].Draining = s.Paused(), s.Draining()
+		queues[i] = rows[i].queue().Set(set[rows[i].Name])
 	}
 	return queues, nil
 }
@@ -289,4 +288,18 @@ func (r reader) Priorities(queue string) (map[int]int64, error) {
 		counts[priority] = v.int()
 	}, queue)
 	return counts, translate("count the priorities of a queue", err)
+}
+
+// oldestSince looks at the first job of each priority: there are few of those, and
+// perhaps very many jobs.
+const oldestSince = `WITH RECURSIVE p(v) AS (
+SELECT max(priority) FROM job_states WHERE queue = ? AND state_code = 1
+UNION ALL
+SELECT (SELECT max(priority) FROM job_states WHERE queue = ? AND state_code = 1 AND priority < v) FROM p WHERE v IS NOT NULL)
+SELECT min((SELECT enqueued_at FROM job_states WHERE queue = ? AND state_code = 1 AND priority = v ORDER BY seq LIMIT 1)) FROM p WHERE v IS NOT NULL`
+
+// OldestSince reads when the oldest available job of a queue entered it.
+func (r reader) OldestSince(queue string) (at time.Time, err error) {
+	err = r.each(oldestSince, func(v *row[any]) { at = v.time() }, queue, queue, queue)
+	return at, translate("look for the oldest job of a queue", err)
 }

@@ -124,10 +124,7 @@ func (t *tx) Queue(name string) (job.Queue, error) {
 	if !there {
 		return job.Queue{}, missing("queue", name)
 	}
-	out := row.queue()
-	s := t.setOf(name)
-	out.Paused, out.Draining = s.Paused(), s.Draining()
-	return out, nil
+	return row.queue().Set(t.setOf(name)), nil
 }
 
 // PutQueue makes a queue.

@@ -29,5 +29,11 @@ CREATE TABLE queue_slots (
   waited    INTEGER NOT NULL,
   PRIMARY KEY (queue, slot)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE answers (
+  key    TEXT    NOT NULL PRIMARY KEY,
+  at     INTEGER NOT NULL,
+  digest TEXT    NOT NULL, -- of the request
+  answer TEXT    NOT NULL
+) STRICT;
 PRAGMA user_version = 5;
 `

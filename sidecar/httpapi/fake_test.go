@@ -20,7 +20,8 @@ import (
 
 // fake is a job.Service made of functions. A nil function answers with the zero value.
 type fake struct {
-	calls      atomic.Int64 // of any method
+	calls atomic.Int64 // of any method
+	queueFake
 	enqueue    func(context.Context, ...job.Envelope) ([]job.Receipt, error)
 	fetch      func(context.Context, job.FetchRequest) ([]*job.Job, error)
 	ack        func(context.Context, job.Claim, json.RawMessage) (*job.Job, error)
