@@ -22,6 +22,7 @@ import (
 type fake struct {
 	fakeProgress
 	fakeSchemas
+	queueFake
 	calls      atomic.Int64 // of any method
 	enqueue    func(context.Context, ...job.Envelope) ([]job.Receipt, error)
 	fetch      func(context.Context, job.FetchRequest) ([]*job.Job, error)
