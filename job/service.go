@@ -15,6 +15,7 @@ type Service interface {
 	Operator
 	KeyService
 	CronService
+	WorkflowService
 }
 
 // Enqueuer takes jobs (ojs-core.md §7.1).

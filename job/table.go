@@ -178,7 +178,7 @@ func Columns() (all []Column) {
 	for _, m := range rows {
 		if m.column != "" {
 			fixed := m.fixed != "" || !m.status && !m.rewritten
-			all = append(all, Column{Name: m.column, Body: !m.status && !m.hot, Fixed: fixed, Value: m.value, Set: m.set, Equal: m.equal})
+			all = append(all, Column{Name: m.column, Body: m.cold || !m.status && !m.hot, Fixed: fixed, Value: m.value, Set: m.set, Equal: m.equal})
 		}
 	}
 	return all

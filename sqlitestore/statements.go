@@ -10,6 +10,8 @@ type statements struct {
 	heldKey, pastKey, dedupKey, customID                    *stmt
 	putQueue, putMark, putEvents                            *stmt
 	cronByName, stepCron                                    *stmt
+	flowNode, insertFlow, insertNode, insertNodes           *stmt
+	saveNode, endFlow                                       *stmt
 
 	plainBody, plainState, keyedState sized
 }
@@ -28,6 +30,8 @@ func (w *writer) prepare() error {
 		{&w.st.available, nextAvailable}, {&w.st.due, allDue}, {&w.st.nextDue, nextDue}, {&w.st.waiting, allWaiting},
 		{&w.st.putQueue, putQueue}, {&w.st.putMark, putMark}, {&w.st.putEvents, putEvents},
 		{&w.st.cronByName, cronByName}, {&w.st.stepCron, stepCron},
+		{&w.st.flowNode, flowNode}, {&w.st.insertFlow, insertFlow}, {&w.st.insertNode, insertNode}, {&w.st.insertNodes, insertMany},
+		{&w.st.saveNode, saveNode}, {&w.st.endFlow, endFlow},
 	} {
 		s, err := prepare(w.conn, p.sql)
 		if err != nil {

@@ -2,6 +2,7 @@ package sqlitestore
 
 import (
 	"database/sql/driver"
+	"maps"
 
 	"github.com/jmoiron/sqlx"
 
@@ -33,9 +34,11 @@ type tx struct {
 type changes struct {
 	counts  []count
 	events  []note
-	waiting int64 // jobs with an After, more than before
-	stored  int   // events that are written already; those in events come behind them
-	jobs    known // read or written by the call, as they are now; without a Job: deleted
+	waiting int64    // jobs with an After, more than before
+	stored  int      // events that are written already; those in events come behind them
+	jobs    known    // read or written by the call, as they are now; without a Job: deleted
+	nodes   nodes    // of workflows, that were saved
+	gone    []job.ID // workflows that were removed
 }
 
 // note is an event that is not written yet. Its Seq is known already: the events
@@ -135,6 +138,8 @@ func (t *tx) reset() {
 	t.drop()
 	clear(t.group.events) // what they point to may go
 	t.group.counts, t.group.events, t.group.stored, t.group.waiting = t.group.counts[:0], t.group.events[:0], 0, 0
+	t.group.nodes.clear()
+	t.group.gone = nil
 	t.waits.next()
 	clear(t.args)
 	clear(t.body)
@@ -148,6 +153,13 @@ func (t *tx) keep() {
 	t.group.events = append(t.group.events, t.call.events...)
 	t.group.stored += t.call.stored
 	t.group.waiting += t.call.waiting
+	if len(t.call.nodes) > 0 {
+		if t.group.nodes == nil {
+			t.group.nodes = nodes{}
+		}
+		maps.Copy(t.group.nodes, t.call.nodes)
+	}
+	t.group.gone = append(t.group.gone, t.call.gone...)
 	for id, k := range t.call.jobs.byID {
 		if k.Job == nil {
 			t.gone++
@@ -165,6 +177,8 @@ func (t *tx) keep() {
 func (t *tx) drop() {
 	t.call.counts, t.call.events, t.call.stored, t.call.waiting = t.call.counts[:0], t.call.events[:0], 0, 0
 	t.call.jobs.clear()
+	t.call.nodes.clear()
+	t.call.gone = nil
 	t.failed = nil
 }
 
@@ -218,6 +232,9 @@ func (t *tx) flush() error {
 		touched[c.queue] = q
 	}
 	if err := t.putRows(t.group.events); err != nil { // nearly always as one: an append at the end of one table is all that history costs
+		return err
+	}
+	if err := t.saveNodes(); err != nil {
 		return err
 	}
 	n := t.group.stored + len(t.group.events)
