@@ -162,13 +162,13 @@ func TestSchema(t *testing.T) {
 	if got := read(s.w.conn); got != want || !strings.Contains(got, "jobs_claim") {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	for _, name := range []string{"job_bodies", "job_states", "queues", "workers", "events", "marks", "crons"} {
+	for _, name := range []string{"job_bodies", "job_states", "queues", "workers", "events", "marks", "crons", "workflows", "workflow_nodes"} {
 		if !strings.Contains(want, "table "+name+" ") {
 			t.Errorf("no table %s", name)
 		}
 	}
-	if n := strings.Count(want, "STRICT"); n != 7 {
-		t.Errorf("%d of 7 tables are STRICT", n)
+	if n := strings.Count(want, "STRICT"); n != 9 {
+		t.Errorf("%d of 9 tables are STRICT", n)
 	}
 }
 
