@@ -2,6 +2,7 @@ package job
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -116,7 +117,7 @@ func statusMembers() []member {
 			raws, func(j *Job) *json.RawMessage { return &j.Error }),
 		happened(member{field: "Errors", name: "errors", column: "errors"},
 			raws, func(j *Job) *json.RawMessage { return &j.Errors }),
-	}, append(flowMembers(), ownMembers()...)...)
+	}, slices.Concat(flowMembers(), progressMembers(), ownMembers())...)
 }
 
 // flowMembers are those of a job that is a step of a workflow. They are written once.
@@ -168,10 +169,6 @@ func ownMembers() []member {
 
 func scheduledAt(e *Envelope) *time.Time { return &e.ScheduledAt }
 func expiresAt(e *Envelope) *time.Time   { return &e.ExpiresAt }
-
-// reserved are the names that only a server sets and that none of our members
-// has; what a client sends there is dropped (ojs-core.md §5.3).
-var reserved = []string{"progress"}
 
 // remarks are what an answer about a job says beside the job. At the top level of
 // a request, where an answer may be sent again, they are dropped.

@@ -58,9 +58,6 @@ func init() {
 	for i := range rows {
 		rows[i].indexNames(uint64(1) << i)
 	}
-	for _, name := range reserved {
-		spellings[name] = spelling{is: isSystem}
-	}
 	for _, name := range remarks {
 		spellings[name] = spelling{is: isAdded}
 		takers[name] = passedOver

@@ -57,6 +57,7 @@ type Sidecar struct {
 	log       *slog.Logger
 	started   time.Time
 	wakeups   wakeups
+	ends      ends
 	clock     clock
 	roster    roster
 	quiet     chan struct{} // closed by Quiet

@@ -53,6 +53,9 @@ func AnswerTo(err error) Answer {
 	if errors.Is(err, ErrStalled) {
 		return Answer{k, http.StatusRequestTimeout, "timeout", true, "Send the body again, without a pause in it."}
 	}
+	if errors.Is(err, ErrNotEnded) {
+		return Answer{k, http.StatusRequestTimeout, "timeout", true, "Ask again: the job goes on, whoever waits for it."}
+	}
 	for _, a := range answers {
 		if a.Kind == k {
 			return a

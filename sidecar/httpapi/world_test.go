@@ -82,6 +82,7 @@ func world() *fake {
 	rostering(f)
 	keeping(f)
 	timing(f)
+	progressing(f)
 	return f
 }
 
@@ -154,7 +155,7 @@ func listing(f *fake) {
 		if id == idDead {
 			return dead(id), nil
 		}
-		return started(id), failing(id)
+		return telling(started(id)), failing(id)
 	}
 	f.jobs = func(_ context.Context, q job.Filter) (job.Page, error) {
 		if q.Dead {
