@@ -13,7 +13,7 @@ type statements struct {
 	flowNode, insertFlow, insertNode, insertNodes           *stmt
 	saveNode, endFlow                                       *stmt
 
-	plainBody, plainState, keyedState sized
+	plainBody, flowBody, plainState, keyedState sized
 }
 
 func (w *writer) prepare() error {
@@ -40,8 +40,9 @@ func (w *writer) prepare() error {
 		*p.into = s
 		w.prepared = append(w.prepared, s)
 	}
+	w.st.flowBody.narrow = &flowBody
 	w.st.plainBody.narrow, w.st.plainState.narrow, w.st.keyedState.narrow = &plainBody, &plainState, &keyedState
-	for _, many := range [...]*sized{&w.st.plainBody, &w.st.plainState, &w.st.keyedState} {
+	for _, many := range [...]*sized{&w.st.plainBody, &w.st.flowBody, &w.st.plainState, &w.st.keyedState} {
 		err := many.prepare(w.conn)
 		for _, s := range many.of {
 			if s != nil {
