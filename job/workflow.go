@@ -79,6 +79,8 @@ type Step struct {
 
 	Job      Checked       // it has no ID: the server makes one
 	Workflow *WorkflowSpec // instead of Job
+
+	broken error // the rule that the job of Do breaks
 }
 
 // FlowRef says which step of which workflow a job is.

@@ -240,6 +240,8 @@ func (c *compiler) step(st *Step, at string, depth int) {
 		return
 	}
 	switch err := st.Job.made(); {
+	case st.broken != nil:
+		c.fault(at, "%s", st.broken)
 	case err != nil:
 		c.fault(at, "is neither a job nor a workflow: it needs a type")
 	case st.Job.e.ID != "":
