@@ -18,7 +18,10 @@ CREATE TABLE job_bodies (
   retry         TEXT,
   extra         TEXT,
   meta          TEXT,
-  args          TEXT    NOT NULL
+  args          TEXT    NOT NULL,
+  flow           TEXT,   -- of a step of a workflow: its id, its place, the place of what it is in, and its name, with / between them
+  parent_results TEXT,   -- of such a step: what it was given, JSON
+  parent_errors  TEXT
 ) STRICT;
 
 -- And this is what becomes of it: each step of its life writes what that changes, in
@@ -215,3 +218,53 @@ CREATE TABLE answers (
   digest TEXT    NOT NULL, -- of the request
   answer TEXT    NOT NULL
 ) STRICT;
+
+-- Workflows, as a list shows them. What becomes of one stands in its first node.
+CREATE TABLE workflows (
+  id_bytes    BLOB    NOT NULL PRIMARY KEY, -- the 16 bytes of its UUID
+  kind        TEXT    NOT NULL,
+  name        TEXT    NOT NULL,
+  state       TEXT    NOT NULL,
+  nodes       INTEGER NOT NULL,             -- how many it has
+  created_at  INTEGER NOT NULL,
+  finished_at INTEGER,
+  digest      TEXT                          -- of what was asked for, where its caller has chosen the id
+) STRICT, WITHOUT ROWID;
+
+-- Workflows: lists of one state. PruneFlows: those that ended first.
+CREATE INDEX workflows_state ON workflows (state, id_bytes);
+CREATE INDEX workflows_ended ON workflows (state, finished_at) WHERE finished_at IS NOT NULL;
+
+-- The elements of a workflow: 0 is the whole, those of one stand side by side. What
+-- becomes of a job stands in ends of what it is in, so that the ends of many jobs in one
+-- commit write one row.
+CREATE TABLE workflow_nodes (
+  flow       BLOB    NOT NULL,
+  idx        INTEGER NOT NULL,
+  parent     INTEGER NOT NULL,
+  kind       TEXT    NOT NULL, -- job, chain, group, batch or dag
+  step       TEXT    NOT NULL,
+  type       TEXT,             -- of a job
+  callback   TEXT,
+  job_id     BLOB,
+  first      INTEGER NOT NULL, -- of its elements
+  size       INTEGER NOT NULL, -- how many those are
+  calls      TEXT,             -- which of them are callbacks, by their places; so are the next two
+  needs      TEXT,
+  feeds      TEXT,
+  stage      INTEGER NOT NULL, -- waiting, released, completed, failed, cancelled
+  calling    INTEGER NOT NULL, -- the callbacks run
+  open       INTEGER NOT NULL,
+  done       INTEGER NOT NULL,
+  failed     INTEGER NOT NULL,
+  stopped    INTEGER NOT NULL,
+  calls_lost INTEGER NOT NULL,
+  wants      INTEGER NOT NULL,
+  fed        INTEGER NOT NULL, -- bytes of results
+  started_at INTEGER,
+  ended_at   INTEGER,
+  ends       BLOB,             -- two bits for each element: open, completed, failed, cancelled
+  results    TEXT,
+  spec       TEXT,             -- the PUSH of a job that was not released yet
+  PRIMARY KEY (flow, idx)
+) STRICT, WITHOUT ROWID;

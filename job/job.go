@@ -78,11 +78,15 @@ type Status struct {
 	RewrittenAt time.Time     // when a later PUSH last overwrote its args and meta
 	After       ID            // the job whose end it waits for, or would if it had not been activated; never one that has ended
 	Keep        time.Time     // a window needs it until then, also finished; Forever: as long as it is stored
+	Flow        *FlowRef      // the step of a workflow that it is; nil for all others. Never changed
 	Result      json.RawMessage
 	Error       json.RawMessage // the latest error; ACK removes it
 	Errors      json.RawMessage // a JSON array, oldest first, the newest 25
 	Progress    *Progress       // what the worker of its attempt told last; nil: nothing. Nobody changes what it points to
 	Checkpoint  *Checkpoint     // where its next attempt may go on; nil: at the beginning. As Progress
+
+	ParentResults json.RawMessage // of a step of a workflow: a JSON array, what it was given by those before it (contract §4.17)
+	ParentErrors  json.RawMessage // of a callback after a failure: a JSON array beside ParentResults
 }
 
 // Lease is the right of one worker to one attempt (contract §4.8): every change by a worker is fenced by it.

@@ -19,6 +19,7 @@ type Service interface {
 	SchemaService
 	QueueService
 	BulkService
+	WorkflowService
 }
 
 // Enqueuer takes jobs (ojs-core.md §7.1).

@@ -18,6 +18,8 @@ type turn struct {
 	changes []change
 	room    [2]change // for changes: most transactions change one job or two
 	serving *serving  // nil as long as nobody waited for its jobs
+
+	released int // changes of which release has seen what follows
 }
 
 // change is what a transaction has done to one job.
@@ -36,11 +38,11 @@ func (s *Sidecar) update(ctx context.Context, fn func(*turn) error) error {
 	t := &turn{s: s}
 	run := func(tx job.Tx) error {
 		s.unserve(t)
-		t.WorkTx, t.jobs, t.changes = tx, tx, t.room[:0]
+		t.WorkTx, t.jobs, t.changes, t.released = tx, tx, t.room[:0], 0
 		if err := fn(t); err != nil {
 			return err
 		}
-		if err := t.release(0); err != nil {
+		if err := t.release(); err != nil {
 			return err
 		}
 		return s.serve(t)
@@ -88,12 +90,17 @@ func (t *turn) put(j *job.Job, write func(*job.Job) error) error {
 	return err
 }
 
-// release lets those go that waited for a job which this transaction has ended, from
-// one of its changes on. It comes last: of who waits there is no older copy then that
-// is still to be saved.
-func (t *turn) release(from int) error {
-	for i := from; i < len(t.changes); i++ {
-		c := t.changes[i]
+// release does what follows from the changes that it has not seen: for workflows, and
+// for those that waited for a job which this transaction has ended. It comes last: of
+// who waits there is no older copy then that is still to be saved.
+func (t *turn) release() error {
+	for ; t.released < len(t.changes); t.released++ {
+		c := t.changes[t.released]
+		if c.job.Flow != nil {
+			if err := t.followFlow(c); err != nil {
+				return err
+			}
+		}
 		if !c.ends() {
 			continue
 		}

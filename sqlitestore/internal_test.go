@@ -164,7 +164,7 @@ func TestSchema(t *testing.T) {
 	if got := read(s.w.conn); got != want || !strings.Contains(got, "jobs_claim") {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	for _, name := range []string{"job_bodies", "job_states", "queues", "workers", "events", "marks", "crons", "schemas", "queue_settings", "queue_slots", "answers"} {
+	for _, name := range []string{"job_bodies", "job_states", "queues", "workers", "events", "marks", "crons", "schemas", "queue_settings", "queue_slots", "answers", "workflows", "workflow_nodes"} {
 		if !strings.Contains(want, "table "+name+" ") {
 			t.Errorf("no table %s", name)
 		}

@@ -55,6 +55,7 @@ type writer struct {
 	events   int64                // last Seq given to an event
 	waiting  int64                // jobs with an After, as committed
 	cache    cache
+	nodes    nodes // of workflows, as committed
 	heads    heads
 	tx       *tx          // used again for every group
 	lock     *fileLock    // on the database
@@ -371,6 +372,7 @@ const countWaiting = `SELECT count(*) FROM job_states WHERE after_id IS NOT NULL
 // forget drops what is remembered of jobs.
 func (w *writer) forget() {
 	w.cache.reset()
+	w.nodes = nil
 	clear(w.heads)
 }
 
