@@ -130,6 +130,9 @@ func (s *Sidecar) enqueue(ctx context.Context, es []job.Checked, exists known) (
 		receipts[i].Warnings = es[i].Warnings()
 		receipts[i].Altered = altered != nil && altered[i]
 	}
+	if len(receipts) == 1 && receipts[0].Asks() {
+		receipts[0].Permits = s.permits(ctx, receipts[0].Job)
+	}
 	return receipts, nil
 }
 

@@ -55,6 +55,8 @@ func TestPlans(t *testing.T) {
 		{"putMark", putMark}, {"lastSeq", lastSeq}, {"lastEvent", lastEvent}, {"putEvents", putEvents}, {"eventChunks", eventChunks}, {"pruneEvents", pruneEvents},
 		{"toldOf", selectLastEvent}, {"eventChunk", eventChunk}, {"oldest dead", listed("s.n", dead) + oldestDead},
 		{"cronByName", cronByName}, {"allCrons", allCrons}, {"putCron", putCron}, {"stepCron", stepCron}, {"deleteCron", deleteCron},
+		{"limitByKey", limitByKey}, {"someLimits", someLimits}, {"countLimits", countLimits}, {"openingLimits", openingLimits}, {"nextOpening", nextOpening},
+		{"putLimit", putLimit}, {"deleteLimit", deleteLimit}, {"laneHead", laneHead}, {"laneNext", laneNext}, {"laneDepth", laneDepth}, {"countBehind", countBehind},
 	} {
 		fmt.Fprintf(&b, "%s\n", q.name)
 		for _, line := range plan(t, s, q.sql) {
@@ -162,13 +164,13 @@ func TestSchema(t *testing.T) {
 	if got := read(s.w.conn); got != want || !strings.Contains(got, "jobs_claim") {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	for _, name := range []string{"job_bodies", "job_states", "queues", "workers", "events", "marks", "crons"} {
+	for _, name := range []string{"job_bodies", "job_states", "queues", "workers", "events", "marks", "crons", "limits"} {
 		if !strings.Contains(want, "table "+name+" ") {
 			t.Errorf("no table %s", name)
 		}
 	}
-	if n := strings.Count(want, "STRICT"); n != 7 {
-		t.Errorf("%d of 7 tables are STRICT", n)
+	if n := strings.Count(want, "STRICT"); n != 8 {
+		t.Errorf("%d of 8 tables are STRICT", n)
 	}
 }
 

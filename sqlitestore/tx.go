@@ -130,6 +130,10 @@ type count struct {
 // deadCount stands where a state does and counts the dead letters.
 const deadCount job.State = "dead"
 
+// behindCount counts those of the available jobs that are not to be claimed. It is kept in
+// memory alone.
+const behindCount job.State = "behind"
+
 // reset makes the transaction ready for the next group.
 func (t *tx) reset() {
 	t.drop()

@@ -55,6 +55,7 @@ type writer struct {
 	waiting  int64                // jobs with an After, as committed
 	cache    cache
 	heads    heads
+	limits   limits
 	tx       *tx          // used again for every group
 	lock     *fileLock    // on the database
 	stood    time.Time    // when the claim was last looked at
@@ -327,6 +328,7 @@ func (w *writer) try(tx *tx, c *call, careful bool) error {
 	cause := tx.failed
 	if tx.wrote {
 		clear(w.heads) // what left them is back
+		w.limits.forget()
 	}
 	tx.drop()
 	if w.torn = w.showsBadIndex(cause); w.torn {
@@ -371,6 +373,7 @@ const countWaiting = `SELECT count(*) FROM job_states WHERE after_id IS NOT NULL
 func (w *writer) forget() {
 	w.cache.reset()
 	clear(w.heads)
+	w.limits.forget()
 }
 
 // load reads what the writer keeps in memory.
@@ -386,6 +389,9 @@ func (w *writer) load() error {
 	}
 	if err := w.unprepared.Get(&w.waiting, countWaiting); err != nil {
 		return fmt.Errorf("count the jobs that wait for another: %w", err)
+	}
+	if err := w.loadLimits(); err != nil {
+		return fmt.Errorf("count the jobs that wait for a limit: %w", err)
 	}
 	if w.seq, err = number(w.conn, lastSeq); err == nil {
 		w.events, err = number(w.conn, lastEvent)

@@ -63,6 +63,10 @@ type fake struct {
 	deleteCron  func(context.Context, string) (*job.Cron, error)
 	triggerCron func(context.Context, string) (*job.Job, error)
 	cronHistory func(context.Context, string, int) ([]job.CronJob, error)
+	limits      func(context.Context, job.LimitFilter) (job.LimitPage, error)
+	limit       func(context.Context, string) (job.LimitInfo, error)
+	override    func(context.Context, string, job.Pace) (job.LimitInfo, error)
+	drop        func(context.Context, string) (job.LimitInfo, error)
 }
 
 func (f *fake) Enqueue(context.Context, ...job.Envelope) ([]job.Receipt, error) {
@@ -283,6 +287,26 @@ func (f *fake) TriggerCron(ctx context.Context, name string) (*job.Job, error) {
 func (f *fake) CronHistory(ctx context.Context, name string, n int) ([]job.CronJob, error) {
 	f.calls.Add(1)
 	return f.cronHistory(ctx, name, n)
+}
+
+func (f *fake) Limits(ctx context.Context, q job.LimitFilter) (job.LimitPage, error) {
+	f.calls.Add(1)
+	return f.limits(ctx, q)
+}
+
+func (f *fake) Limit(ctx context.Context, key string) (job.LimitInfo, error) {
+	f.calls.Add(1)
+	return f.limit(ctx, key)
+}
+
+func (f *fake) OverrideLimit(ctx context.Context, key string, p job.Pace) (job.LimitInfo, error) {
+	f.calls.Add(1)
+	return f.override(ctx, key, p)
+}
+
+func (f *fake) DropLimitOverride(ctx context.Context, key string) (job.LimitInfo, error) {
+	f.calls.Add(1)
+	return f.drop(ctx, key)
 }
 
 // quiet are options whose answers never change.
