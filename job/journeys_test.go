@@ -34,7 +34,7 @@ var valid = map[string]any{
 	"Type": "other.type", "Queue": "other", "Priority": -7, "State": job.Completed, "Fingerprint": strings.Repeat("0a", 32),
 	"Retry": json.RawMessage(`{"max_attempts": 9}`), "Unique": json.RawMessage(`{"key":"k", "period":"PT1H"}`), "Deduplication": json.RawMessage(`{"id":"d", "ttl":5}`),
 	"RateLimit": json.RawMessage(`{"key":"k", "concurrency":5}`),
-	"Lost": &job.LostLease{Token: "t", Worker: "w", Length: time.Second, At: far, Fetches: 1}, "Holds": job.SetOf(job.Available),
+	"Lost":      &job.LostLease{Token: "t", Worker: "w", Length: time.Second, At: far, Fetches: 1}, "Holds": job.SetOf(job.Available),
 }
 
 // besides is what else a job must have for a field to mean something.

@@ -86,7 +86,7 @@ const (
 	// limit by about as much, and never exceeds it.
 	exactly   = 128
 	fineness  = 100
-	setBack   = time.Minute // a start that lies further ahead is one before the clock was set back
+	setBack   = time.Minute // a start that lies further ahead is one from before the clock was set back: the limit begins anew
 	deferring = time.Second // for how long a job is put off that no clock lets start
 )
 
@@ -110,24 +110,25 @@ func (l *Limit) Open(now time.Time) (open bool, from time.Time) {
 	return from.IsZero(), from
 }
 
-// next is the Next that counts at now: the clock may have been set back since.
+// next is the Next that counts at now: what lies far ahead is of a clock that has been set
+// back since, and counts no more.
 func (l *Limit) next(q Quota, now time.Time) int64 {
 	if l.Next > now.Add(q.gap()+setBack).UnixNano() {
-		return now.Add(q.gap()).UnixNano()
+		return 0
 	}
 	return l.Next
 }
 
-// rateFrom is the instant from which a window that ends there has room for one more.
+// rateFrom is the instant from which a window that ends there has room for one more. A
+// start that lies far ahead counts no more, as for next.
 func (l *Limit) rateFrom(q Quota, now time.Time) (from time.Time) {
 	left := q.Limit
-	for _, t := range slices.Backward(l.Starts) {
-		if left -= t.N; left <= 0 {
-			at := t.At
-			if at.After(now.Add(setBack)) {
-				at = now
-			}
-			return at.Add(q.Period)
+	for _, b := range slices.Backward(l.Starts) {
+		if b.At.After(now.Add(setBack)) {
+			continue
+		}
+		if left -= b.N; left <= 0 {
+			return b.At.Add(q.Period)
 		}
 	}
 	return time.Time{}
@@ -149,11 +150,7 @@ func (l *Limit) Started(now time.Time) {
 // start notes a start. What lies before as many starts as the limit has is forgotten: no
 // window that has room for one more reaches there.
 func (l *Limit) start(q Quota, now time.Time) {
-	for i := range l.Starts {
-		if l.Starts[i].At.After(now.Add(setBack)) {
-			l.Starts[i].At = now
-		}
-	}
+	l.Starts = slices.DeleteFunc(l.Starts, func(b Burst) bool { return b.At.After(now.Add(setBack)) })
 	at := now
 	if q.Limit > exactly {
 		cell := max(time.Millisecond, q.Period/fineness)
