@@ -51,6 +51,7 @@ type ReadTx interface {
 	EventReader
 	CronReader
 	LimitReader
+	SchemaReader
 }
 
 // JobReader reads jobs.
@@ -99,6 +100,12 @@ type WorkerReader interface {
 	Worker(id string) (WorkerInfo, error)
 	// Workers returns all workers by id.
 	Workers() ([]WorkerInfo, error)
+}
+
+// SchemaReader reads the schemas of args.
+type SchemaReader interface {
+	// Schemas returns all schemas in the order in which they were registered.
+	Schemas() ([]Schema, error)
 }
 
 // CronReader reads schedules.
@@ -187,6 +194,10 @@ type WorkTx interface {
 	StepCron(c *Cron, was time.Time) (bool, error)
 	// DeleteCron removes a schedule, or returns NotFound.
 	DeleteCron(name string) error
+	// InsertSchema stores a schema; Conflict where its URI, or its type and version,
+	// are those of another. DeleteSchema removes the one of a URI, or returns NotFound.
+	InsertSchema(s Schema) error
+	DeleteSchema(uri string) error
 	// AddEvent stores an event that is no job's. The store gives its Seq.
 	AddEvent(Event) error
 	// PruneEvents removes up to n of the oldest groups of events from before t and says whether more are left.

@@ -247,6 +247,7 @@ func (s *Sidecar) committed(changes []change) {
 		return
 	}
 	s.ringFor(changes)
+	s.ends.tell(s, changes)
 	s.planFor(changes)
 	s.logFailed(changes)
 }

@@ -82,6 +82,7 @@ func Run(t *testing.T, open func(t *testing.T) job.Store) {
 		{"limits open in the order of their time", limitsOpen},
 		{"the first of a lane is found", laneHeads},
 		{"who is behind is not claimed", behind},
+		{"schemas are kept in their order, each once", schemas},
 		{"a closed store is Unavailable", closed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -20,6 +20,8 @@ import (
 
 // fake is a job.Service made of functions. A nil function answers with the zero value.
 type fake struct {
+	fakeProgress
+	fakeSchemas
 	calls      atomic.Int64 // of any method
 	enqueue    func(context.Context, ...job.Envelope) ([]job.Receipt, error)
 	fetch      func(context.Context, job.FetchRequest) ([]*job.Job, error)
@@ -66,7 +68,7 @@ type fake struct {
 	limits      func(context.Context, job.LimitFilter) (job.LimitPage, error)
 	limit       func(context.Context, string) (job.LimitInfo, error)
 	override    func(context.Context, string, job.Pace) (job.LimitInfo, error)
-	drop        func(context.Context, string) (job.LimitInfo, error)
+	dropLimit   func(context.Context, string) (job.LimitInfo, error)
 }
 
 func (f *fake) Enqueue(context.Context, ...job.Envelope) ([]job.Receipt, error) {
@@ -306,7 +308,7 @@ func (f *fake) OverrideLimit(ctx context.Context, key string, p job.Pace) (job.L
 
 func (f *fake) DropLimitOverride(ctx context.Context, key string) (job.LimitInfo, error) {
 	f.calls.Add(1)
-	return f.drop(ctx, key)
+	return f.dropLimit(ctx, key)
 }
 
 // quiet are options whose answers never change.
