@@ -267,7 +267,7 @@ func goldens(t *testing.T) map[string]set {
 }
 
 // users are the members that a user named, or whose own members have a user's names.
-var users = strings.Fields("args meta result details options retry unique deduplication debounce labels by_queue by_type by_error_type job_template policy")
+var users = strings.Fields("args meta result details options retry unique deduplication debounce labels by_queue by_type by_error_type job_template policy data metadata state last_checkpoint checkpoint_metadata progress_data schema")
 
 func gather(found map[string]set, place string, v any) {
 	switch v := v.(type) {
@@ -289,7 +289,11 @@ func gather(found map[string]set, place string, v any) {
 				found[place] = set{}
 			}
 			found[place][name] = true
-			if !slices.Contains(users, name) {
+			if byID, ok := value.(map[string]any); ok && name == "results" { // its names are ids
+				for _, one := range byID {
+					gather(found, place, one)
+				}
+			} else if !slices.Contains(users, name) {
 				gather(found, place, value)
 			}
 		}

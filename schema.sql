@@ -157,6 +157,18 @@ CREATE TABLE crons (
   template    TEXT
 ) STRICT;
 
+-- The JSON Schemas that args are held to, in the order in which they were registered.
+CREATE TABLE schemas (
+  n          INTEGER PRIMARY KEY,
+  uri        TEXT    NOT NULL UNIQUE,
+  type       TEXT    NOT NULL,
+  version    TEXT    NOT NULL, -- without the quotes of a string
+  written    TEXT    NOT NULL, -- the version as it was given, JSON
+  schema     TEXT    NOT NULL,
+  created_at INTEGER NOT NULL,
+  UNIQUE (type, version)
+) STRICT;
+
 -- The event log: the events of one commit are one row. first is the Seq of the first
 -- of them. Each event names the one before it of the same job, and job_states.told is
 -- the Seq of the job's newest: History follows the chain. Rows of older schemas are

@@ -62,7 +62,7 @@ func (r *run) attempt(ctx context.Context, a *attempt) {
 			r.release(1)
 		}
 	}()
-	out = r.call(ctx, a.job)
+	out = r.call(told(ctx, r.svc, a.claim), a.job)
 }
 
 // call runs the handler with the job's timeout, counted from now, as the server's

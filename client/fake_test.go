@@ -56,6 +56,7 @@ type fake struct {
 	tokens  int
 
 	farewells []string // the workers that deregistered
+	told      []told
 }
 
 func newFake(jobs ...*job.Job) *fake {

@@ -24,7 +24,8 @@ import (
 //
 // ctx ends when the job should stop: its timeout has passed, or
 // [context.Cause](ctx) is [ErrCancelled], [ErrLeaseLost] or [ErrStopped]. A
-// handler is run by many goroutines at once. It must not change j.
+// handler is run by many goroutines at once. It must not change j. With ctx it can tell of
+// its [Progress] and keep a [Checkpoint], from which the next attempt can [Resume].
 type Handler func(ctx context.Context, j *job.Job) (result any, err error)
 
 // Why the context of a handler ended; see [context.Cause].

@@ -81,6 +81,8 @@ type Status struct {
 	Result      json.RawMessage
 	Error       json.RawMessage // the latest error; ACK removes it
 	Errors      json.RawMessage // a JSON array, oldest first, the newest 25
+	Progress    *Progress       // what the worker of its attempt told last; nil: nothing. Nobody changes what it points to
+	Checkpoint  *Checkpoint     // where its next attempt may go on; nil: at the beginning. As Progress
 }
 
 // Lease is the right of one worker to one attempt (contract §4.8): every change by a worker is fenced by it.
@@ -115,14 +117,19 @@ const (
 	MaxMetaBytes   = 64 << 10
 	MaxResultBytes = 1 << 20
 	MaxErrorBytes  = 64 << 10 // one error without its backtrace
-	MaxBatch       = 10_000
-	MaxAcks        = 1_000 // ACKs of one request
-	MaxTypeLen     = 255
-	MaxQueueLen    = 128
-	MaxDepth       = 128 // nesting of any JSON that is sent
-	maxHistory     = 25
-	maxFrames      = 50
-	maxFrameChars  = 10_000
+
+	MaxCheckpointBytes = 1 << 20  // a checkpoint with its metadata
+	MaxOutcomes        = 1_000    // jobs whose outcomes are read in one request
+	MaxOutcomesBytes   = 32 << 20 // their results and errors together
+
+	MaxBatch      = 10_000
+	MaxAcks       = 1_000 // ACKs of one request
+	MaxTypeLen    = 255
+	MaxQueueLen   = 128
+	MaxDepth      = 128 // nesting of any JSON that is sent
+	maxHistory    = 25
+	maxFrames     = 50
+	maxFrameChars = 10_000
 )
 
 // DefaultQueue is where jobs without a queue go.

@@ -113,7 +113,7 @@ func (j *Job) Start(now time.Time, lease Lease) error {
 	lease.Length = ceilMillis(lease.Length)
 	lease.Until = now.Add(lease.Length)
 	j.Attempt++
-	j.StartedAt = now
+	j.StartedAt, j.Progress = now, nil
 	j.Lease = lease
 	if err := j.move(onFetch, Active, now); err != nil {
 		j.Status = before

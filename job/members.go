@@ -116,7 +116,7 @@ func statusMembers() []member {
 			raws, func(j *Job) *json.RawMessage { return &j.Error }),
 		happened(member{field: "Errors", name: "errors", column: "errors"},
 			raws, func(j *Job) *json.RawMessage { return &j.Errors }),
-	}, ownMembers()...)
+	}, append(progressMembers(), ownMembers()...)...)
 }
 
 // ownMembers are the members of Status that the server keeps to itself.
@@ -157,7 +157,7 @@ func expiresAt(e *Envelope) *time.Time   { return &e.ExpiresAt }
 
 // reserved are the names that only a server sets and that none of our members
 // has; what a client sends there is dropped (ojs-core.md §5.3).
-var reserved = []string{"parent_results", "workflow_id", "workflow_step", "progress"}
+var reserved = []string{"parent_results", "workflow_id", "workflow_step"}
 
 // remarks are what an answer about a job says beside the job. At the top level of
 // a request, where an answer may be sent again, they are dropped.

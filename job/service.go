@@ -15,6 +15,8 @@ type Service interface {
 	Operator
 	KeyService
 	CronService
+	ProgressService
+	SchemaService
 	QueueService
 	BulkService
 }
@@ -67,6 +69,7 @@ const (
 
 // Worker is what a worker asks.
 type Worker interface {
+	Progresser
 	// Fetch claims up to f.Count jobs (ojs-core.md §7.2). None is an answer, not
 	// an error; with f.Wait it comes after that long, or as soon as there is one.
 	Fetch(ctx context.Context, f FetchRequest) ([]*Job, error)
@@ -256,6 +259,84 @@ type CronService interface {
 	// CronHistory tells of the newest runs, the newest first: at most n of them,
 	// and MaxCronRuns with 0. NotFound.
 	CronHistory(ctx context.Context, name string, n int) ([]CronJob, error)
+}
+
+// ProgressService carries what a worker tells while it runs, and what came of a job
+// (contract §3.17).
+type ProgressService interface {
+	Progresser
+	// DeleteCheckpoint forgets where a job might go on, and says whether it knew. NotFound.
+	DeleteCheckpoint(ctx context.Context, id ID) (bool, error)
+	// Outcome says what came of a job once it has ended, and how it is when wait is
+	// over; a wait of 0 is none, and the longest is a minute. The end is on disk by
+	// then. It wakes with the commit and does not poll. NotFound.
+	Outcome(ctx context.Context, id ID, wait time.Duration) (Outcome, error)
+	// Outcomes is Outcome without a wait of up to MaxOutcomes jobs, at one instant. What
+	// is not stored is left out. Invalid without ids; TooLarge for more of them, and
+	// where their results take more than MaxOutcomesBytes.
+	Outcomes(ctx context.Context, ids []ID) (map[ID]Outcome, error)
+}
+
+// SchemaService keeps the schemas that args are held to (contract §3.20, §4.20). A PUSH
+// whose member schema is the URI of one, or whose type and version are those of one, is
+// a SchemaViolation where its args do not fit; any other is let through.
+type SchemaService interface {
+	// PutSchema registers a schema, and returns it with what was filled in. It holds for
+	// each PUSH that comes after it. Conflict where its URI, or its type and version,
+	// are registered; Invalid where it is no JSON Schema or refers to another document;
+	// TooLarge.
+	PutSchema(ctx context.Context, s Schema) (Schema, error)
+	// Schema reads the schema of a URI, or the latest of a type. NotFound.
+	Schema(ctx context.Context, name string) (Schema, error)
+	// Schemas lists the schemas that f lets through, by their URIs.
+	Schemas(ctx context.Context, f SchemaFilter) ([]Schema, error)
+	// DeleteSchema removes the schema of a URI and returns it. Jobs that are stored are
+	// not looked at again. NotFound.
+	DeleteSchema(ctx context.Context, uri string) (Schema, error)
+}
+
+// Progresser is what the holder of an attempt may tell before it ends.
+type Progresser interface {
+	// Progress takes a report of an attempt and extends its reservation, as BEAT does. A
+	// job that is not active takes nothing and is no error: see Reported. Conflict where
+	// another worker holds it, NotFound, and what [Report.Validate] says.
+	Progress(ctx context.Context, c Claim, r Report) (Reported, error)
+	// SaveCheckpoint keeps where the next attempt may go on, a JSON object, in place of
+	// what was kept before; metadata may be nil. It is on disk when it returns. Conflict
+	// where the job has ended or another worker holds it, NotFound, and what
+	// [ValidateCheckpoint] says.
+	SaveCheckpoint(ctx context.Context, c Claim, state, metadata json.RawMessage) (Checkpoint, error)
+}
+
+// Reported is how a job is after a report about it.
+type Reported struct {
+	State    State
+	Progress *Progress // nil: nothing was ever told
+	Accepted bool      // the job was active, and the report is kept
+}
+
+// Outcome is what has come of a job.
+type Outcome struct {
+	ID         ID
+	State      State
+	Result     json.RawMessage // nil for none
+	Error      json.RawMessage // the latest; nil for none
+	FinishedAt time.Time       // zero before its end
+}
+
+// Outcome is what has come of the job.
+func (j *Job) Outcome() Outcome { return Outcome{j.ID, j.State, j.Result, j.Error, j.FinishedAt} }
+
+// CheckOutcomes is nil for ids that Outcomes takes.
+func CheckOutcomes(ids []ID) error {
+	switch {
+	case len(ids) == 0:
+		return invalid(Invalid, "ids", "is required: an array of the ids of jobs, at most %d", MaxOutcomes)
+	case len(ids) > MaxOutcomes:
+		return Errorf(TooLarge, "%d ids in one call, at most %d are taken; send several calls", len(ids), MaxOutcomes).
+			With(map[string]any{"size": len(ids), "limit": MaxOutcomes})
+	}
+	return nil
 }
 
 // Change is a job after an operator's verb, and the state it came from.

@@ -147,7 +147,7 @@ func TestAStoredPolicyIsReadAsItWas(t *testing.T) {
 func TestUnknownMembersAreKeptWhateverTheirName(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", " ", "x", "État", "a\"b", "\n", "Type", "QUEUE", "arg", "jobs", "job", "version", "dead", "lease",
-		"total_attempts", "releases", "seq", "due_at", "retries", "maxAttempts", "progress_message", "error_count", "warnings", "hold", "extra", "cron_name",
+		"total_attempts", "releases", "seq", "due_at", "retries", "maxAttempts", "progress_note", "error_count", "warnings", "hold", "extra", "cron_name",
 		"__proto__", "constructor", "specversion_", "keep", "told", "fingerprint", "dedup_until", "re_enqueued_at", "unknown"} {
 		for _, value := range []string{`1e2`, `null`, `{"a":[1.0]}`} {
 			for _, where := range []string{`%s:%s`, `"options":{%s:%s}`} {

@@ -50,6 +50,7 @@ type ReadTx interface {
 	WorkerReader
 	EventReader
 	CronReader
+	SchemaReader
 }
 
 // JobReader reads jobs.
@@ -115,6 +116,12 @@ type WorkerReader interface {
 	Worker(id string) (WorkerInfo, error)
 	// Workers returns all workers by id.
 	Workers() ([]WorkerInfo, error)
+}
+
+// SchemaReader reads the schemas of args.
+type SchemaReader interface {
+	// Schemas returns all schemas in the order in which they were registered.
+	Schemas() ([]Schema, error)
 }
 
 // CronReader reads schedules.
@@ -202,6 +209,10 @@ type WorkTx interface {
 	StepCron(c *Cron, was time.Time) (bool, error)
 	// DeleteCron removes a schedule, or returns NotFound.
 	DeleteCron(name string) error
+	// InsertSchema stores a schema; Conflict where its URI, or its type and version,
+	// are those of another. DeleteSchema removes the one of a URI, or returns NotFound.
+	InsertSchema(s Schema) error
+	DeleteSchema(uri string) error
 	// PutQueue makes a queue without jobs, if there is none of that name.
 	PutQueue(name string, now time.Time) error
 	// DeleteQueue removes a queue in which no jobs are, with its settings; NotFound

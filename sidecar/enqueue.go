@@ -87,6 +87,9 @@ func (s *Sidecar) enqueue(ctx context.Context, es []job.Checked, exists known) (
 			}
 		}
 	}
+	if err := s.fits(ctx, es); err != nil { // before the middleware, which may make args unreadable
+		return nil, err
+	}
 	altered, err := s.admit(ctx, es)
 	if err != nil {
 		return nil, err

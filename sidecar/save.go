@@ -208,6 +208,7 @@ func (s *Sidecar) committed(changes []change) {
 		return
 	}
 	s.ringFor(changes)
+	s.ends.tell(s, changes)
 	s.roomFor(changes)
 	s.planFor(changes)
 	s.logFailed(changes)

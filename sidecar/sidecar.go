@@ -57,6 +57,8 @@ type Sidecar struct {
 	log       *slog.Logger
 	started   time.Time
 	wakeups   wakeups
+	ends      ends
+	schemas   registry
 	spaces    spaces
 	keyed     keyed
 	clock     clock
@@ -110,6 +112,7 @@ func New(store job.Store, o Options) *Sidecar {
 	s := &Sidecar{store: store, o: o, log: o.Log, quiet: make(chan struct{})}
 	s.started = s.now()
 	s.pauses.most = s.o.Silence / 3
+	s.schemas.count.Store(-1)
 	s.clock.init(len(s.duties()))
 	s.crons = s.schedules()
 	s.cronService = s.crons

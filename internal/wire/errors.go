@@ -40,6 +40,7 @@ var answers = []Answer{
 	{job.Unsupported, http.StatusUnprocessableEntity, "unsupported", false, "Leave the feature out, or use a version that has it."},
 	{job.BadRetry, http.StatusUnprocessableEntity, "invalid_request", false, "Correct the retry policy; members that are left out take their defaults."},
 	{job.Rejected, http.StatusUnprocessableEntity, "x_middleware_rejected", false, "Ask who runs the server what the named middleware wants of a job."},
+	{job.SchemaViolation, http.StatusBadRequest, "schema_validation", false, "Correct the args; GET /ojs/v1/schemas/{uri} shows what they must be."},
 	{job.QueueClosed, http.StatusUnprocessableEntity, "queue_paused", true, "Send it again when the queue is resumed, or to another queue."},
 	{job.QueueFull, http.StatusTooManyRequests, "QUEUE_FULL", true, "Send it again after the time in Retry-After."},
 	{job.Unavailable, http.StatusServiceUnavailable, "backend_error", true, "Try again after the time in Retry-After."},
@@ -54,6 +55,9 @@ func AnswerTo(err error) Answer {
 	k := job.KindOf(err)
 	if errors.Is(err, ErrStalled) {
 		return Answer{k, http.StatusRequestTimeout, "timeout", true, "Send the body again, without a pause in it."}
+	}
+	if errors.Is(err, ErrNotEnded) {
+		return Answer{k, http.StatusRequestTimeout, "timeout", true, "Ask again: the job goes on, whoever waits for it."}
 	}
 	for _, a := range answers {
 		if a.Kind == k {
@@ -130,7 +134,7 @@ func EncodeError(err error, requestID string) (status int, body []byte) {
 	if d := o.Details; a.Kind == job.QueueFull {
 		o.Queue, o.Depth, o.Bound, o.Strategy = d["queue"], d["depth"], d["bound"], d["strategy"]
 	}
-	if a.Kind == job.Invalid || a.Kind == job.BadRetry {
+	if a.Kind == job.Invalid || a.Kind == job.BadRetry || a.Kind == job.SchemaViolation {
 		o.Type = "validation_error"
 	}
 	body, merr := json.Marshal(errorBody{o})

@@ -51,7 +51,13 @@ var happened = map[string]func(*testing.T, *job.Job){
 	"Keep":        func(t *testing.T, j *job.Job) { j.Keep = Now.Add(time.Hour) },
 	"Result":      func(t *testing.T, j *job.Job) { j.Result = json.RawMessage(`null`) },
 	"Error":       func(t *testing.T, j *job.Job) { j.Error = json.RawMessage(`{"type":"E","message":"m"}`) },
-	"Errors":      func(t *testing.T, j *job.Job) { j.Errors = json.RawMessage(`[{"type":"E","message":"m"}]`) },
+	"Progress": func(t *testing.T, j *job.Job) {
+		j.Progress = &job.Progress{Fraction: 0.1, Measured: true, Message: "\"", Data: json.RawMessage(`[1e2, null]`), At: Now}
+	},
+	"Checkpoint": func(t *testing.T, j *job.Job) {
+		j.Checkpoint = &job.Checkpoint{State: json.RawMessage(`{"a": 1e2}`), Sequence: 2, CreatedAt: Now, UpdatedAt: Now.Add(time.Second)}
+	},
+	"Errors": func(t *testing.T, j *job.Job) { j.Errors = json.RawMessage(`[{"type":"E","message":"m"}]`) },
 }
 
 // keyed makes of j a job whose keys no other has.

@@ -90,6 +90,8 @@ func newEcho(svc job.Service, opts Options) *echo.Echo {
 	e.Pre(a.enter)
 	v1 := e.Group("/ojs/v1")
 	a.jobs(v1)
+	a.progress(v1)
+	a.schemas(v1)
 	a.workers(v1)
 	a.roster(v1)
 	a.directives(v1)

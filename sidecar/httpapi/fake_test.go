@@ -20,8 +20,10 @@ import (
 
 // fake is a job.Service made of functions. A nil function answers with the zero value.
 type fake struct {
-	calls atomic.Int64 // of any method
+	fakeProgress
+	fakeSchemas
 	queueFake
+	calls      atomic.Int64 // of any method
 	enqueue    func(context.Context, ...job.Envelope) ([]job.Receipt, error)
 	fetch      func(context.Context, job.FetchRequest) ([]*job.Job, error)
 	ack        func(context.Context, job.Claim, json.RawMessage) (*job.Job, error)

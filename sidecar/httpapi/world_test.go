@@ -82,6 +82,8 @@ func world() *fake {
 	rostering(f)
 	keeping(f)
 	timing(f)
+	progressing(f)
+	schooling(f)
 	return f
 }
 
@@ -91,6 +93,9 @@ func enqueuing(f *fake) {
 		for _, e := range es {
 			if err := failing(e.ID); err != nil {
 				return nil, err
+			}
+			if e.Type == "schema.unfit" {
+				return nil, job.Unfit("urn:x", []job.SchemaFault{{Path: "args[0]", Message: "missing property 'to'"}})
 			}
 			if e.Type == "unique.rejected" {
 				return nil, rejected(len(es), len(rs))
@@ -154,7 +159,7 @@ func listing(f *fake) {
 		if id == idDead {
 			return dead(id), nil
 		}
-		return started(id), failing(id)
+		return telling(started(id)), failing(id)
 	}
 	f.jobs = func(_ context.Context, q job.Filter) (job.Page, error) {
 		if q.Dead {
