@@ -50,7 +50,9 @@ type ReadTx interface {
 	WorkerReader
 	EventReader
 	CronReader
+	LimitReader
 	SchemaReader
+	WorkflowReader
 }
 
 // JobReader reads jobs.
@@ -134,6 +136,18 @@ type CronReader interface {
 	Crons() ([]*Cron, error)
 }
 
+// WorkflowReader reads workflows.
+type WorkflowReader interface {
+	// Flow returns a workflow without its nodes, or NotFound.
+	Flow(ID) (*Flow, error)
+	// Flows returns the workflows that f lets through, the newest id first, each with its
+	// node 0 alone; how many there are in all, or 10,001 where there are more; and the
+	// Cursor of the next page.
+	Flows(f WorkflowFilter) (page []*Flow, total int64, next string, err error)
+	// FlowNodes returns nodes of a workflow by their index: at most n, those from one on.
+	FlowNodes(id ID, from, n int) ([]*FlowNode, error)
+}
+
 // EventReader reads the event log.
 type EventReader interface {
 	// Events returns at most f.Limit events in ascending order, and fewer if f.Room
@@ -182,9 +196,10 @@ type FirstInserter interface {
 // WorkTx is what a Tx can do beside storing jobs.
 type WorkTx interface {
 	ReadTx
+	LimitWriter
 	// Available returns up to n available jobs: the queues in the order given,
 	// inside one by priority, highest first, then by Seq. Queues whose settings say
-	// that they are paused have none.
+	// that they are paused have none, and what is Behind is passed over.
 	// It and Due may return fewer when they are large, but at least one if there is one.
 	Available(queues []string, n int) ([]*Job, error)
 	// Due returns up to n jobs in state s whose DueAt is not after before, the
@@ -233,6 +248,17 @@ type WorkTx interface {
 	PutAnswer(key, digest string, answer []byte, at time.Time) error
 	// PruneAnswers removes the answers from before an instant.
 	PruneAnswers(before time.Time) error
+	// InsertFlow stores a new workflow with its nodes, or is a Duplicate.
+	InsertFlow(*Flow) error
+	// FlowNode returns a copy of one node, or NotFound.
+	FlowNode(id ID, i int) (*FlowNode, error)
+	// SaveFlowNode saves what may change of a node.
+	SaveFlowNode(id ID, n *FlowNode) error
+	// EndFlow notes the end of a workflow.
+	EndFlow(id ID, to WorkflowState, at time.Time) error
+	// PruneFlows removes workflows in a state that ended before t, those that ended first at the
+	// front, as many as have n nodes together or one, and says whether more are left.
+	PruneFlows(s WorkflowState, before time.Time, n int) (more bool, err error)
 	// AddEvent stores an event that is no job's. The store gives its Seq.
 	AddEvent(Event) error
 	// PruneEvents removes up to n of the oldest groups of events from before t and says whether more are left.

@@ -105,12 +105,16 @@ func (s *Sidecar) trim(ctx context.Context, now time.Time) (next time.Time, err 
 	err = s.update(ctx, func(t *turn) error {
 		next = now.Add(hourly)
 		r := newWorkShare()
+		flows, err := s.pruneFlows(t, now)
+		if err != nil {
+			return err
+		}
 		events, err := s.trimEvents(t, now)
 		if err != nil {
 			return err
 		}
 		dead, err := s.trimDead(t, &r, now)
-		if events || dead {
+		if flows || events || dead {
 			next = now
 		}
 		if err != nil {
@@ -200,6 +204,9 @@ func remove(t *turn, r *workShare, now time.Time, retention time.Duration, jobs 
 }
 
 func stays(t *turn, now time.Time, j *job.Job) (bool, error) {
+	if needed, err := inRunningFlow(t, j); needed || err != nil {
+		return needed, err
+	}
 	if !j.Keep.After(now) {
 		return false, nil
 	}

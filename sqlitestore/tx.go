@@ -2,6 +2,7 @@ package sqlitestore
 
 import (
 	"database/sql/driver"
+	"maps"
 
 	"github.com/jmoiron/sqlx"
 
@@ -38,6 +39,8 @@ type changes struct {
 	stored   int       // events that are written already; those in events come behind them
 	settings []setting // of queues, in the order in which they were set
 	jobs     known     // read or written by the call, as they are now; without a Job: deleted
+	nodes    nodes     // of workflows, that were saved
+	gone     []job.ID  // workflows that were removed
 }
 
 // note is an event that is not written yet. Its Seq is known already: the events
@@ -137,12 +140,18 @@ const (
 	goneQueue job.State = "gone"
 )
 
+// behindCount counts those of the available jobs that are not to be claimed. It is kept in
+// memory alone.
+const behindCount job.State = "behind"
+
 // reset makes the transaction ready for the next group.
 func (t *tx) reset() {
 	t.drop()
 	clear(t.group.events) // what they point to may go
 	t.group.counts, t.group.events, t.group.stored, t.group.waiting = t.group.counts[:0], t.group.events[:0], 0, 0
 	t.group.settings, t.group.tallies = t.group.settings[:0], t.group.tallies[:0]
+	t.group.nodes.clear()
+	t.group.gone = nil
 	t.waits.next()
 	clear(t.args)
 	clear(t.body)
@@ -158,6 +167,13 @@ func (t *tx) keep() {
 	t.group.stored += t.call.stored
 	t.group.waiting += t.call.waiting
 	t.group.settings = append(t.group.settings, t.call.settings...)
+	if len(t.call.nodes) > 0 {
+		if t.group.nodes == nil {
+			t.group.nodes = nodes{}
+		}
+		maps.Copy(t.group.nodes, t.call.nodes)
+	}
+	t.group.gone = append(t.group.gone, t.call.gone...)
 	for id, k := range t.call.jobs.byID {
 		if k.Job == nil {
 			t.gone++
@@ -177,6 +193,8 @@ func (t *tx) drop() {
 	t.call.counts, t.call.events, t.call.stored, t.call.waiting = t.call.counts[:0], t.call.events[:0], 0, 0
 	t.call.settings = t.call.settings[:0]
 	t.call.jobs.clear()
+	t.call.nodes.clear()
+	t.call.gone = nil
 	t.failed = nil
 }
 
@@ -243,6 +261,9 @@ func (t *tx) flush() error {
 	}
 	t.w.settings.apply(t.group.settings)
 	if err := t.putRows(t.group.events); err != nil { // nearly always as one: an append at the end of one table is all that history costs
+		return err
+	}
+	if err := t.saveNodes(); err != nil {
 		return err
 	}
 	n := t.group.stored + len(t.group.events)

@@ -55,7 +55,9 @@ type writer struct {
 	events   int64                // last Seq given to an event
 	waiting  int64                // jobs with an After, as committed
 	cache    cache
+	nodes    nodes // of workflows, as committed
 	heads    heads
+	limits   limits
 	tx       *tx          // used again for every group
 	lock     *fileLock    // on the database
 	stood    time.Time    // when the claim was last looked at
@@ -328,6 +330,7 @@ func (w *writer) try(tx *tx, c *call, careful bool) error {
 	cause := tx.failed
 	if tx.wrote {
 		clear(w.heads) // what left them is back
+		w.limits.forget()
 	}
 	tx.drop()
 	if w.torn = w.showsBadIndex(cause); w.torn {
@@ -371,7 +374,9 @@ const countWaiting = `SELECT count(*) FROM job_states WHERE after_id IS NOT NULL
 // forget drops what is remembered of jobs.
 func (w *writer) forget() {
 	w.cache.reset()
+	w.nodes = nil
 	clear(w.heads)
+	w.limits.forget()
 }
 
 // load reads what the writer keeps in memory.
@@ -390,6 +395,9 @@ func (w *writer) load() error {
 	}
 	if err := w.unprepared.Get(&w.waiting, countWaiting); err != nil {
 		return fmt.Errorf("count the jobs that wait for another: %w", err)
+	}
+	if err := w.loadLimits(); err != nil {
+		return fmt.Errorf("count the jobs that wait for a limit: %w", err)
 	}
 	if w.seq, err = number(w.conn, lastSeq); err == nil {
 		w.events, err = number(w.conn, lastEvent)
