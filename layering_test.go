@@ -32,7 +32,8 @@ var mayImport = map[string][]string{
 	"adapters/echo":        {"job", "adapters/nethttp"}, // the rules of headers stand once
 	"cronsched":            {"job", "internal/wording"},
 	"cronfile":             {"job", "cronsched", "internal/rawjson", "internal/wording"},
-	"sidecar":              {"job", "sidecar/schedule"},
+	"sidecar":              {"job", "sidecar/schedule", "sidecar/schemas"},
+	"sidecar/schemas":      {"job"},
 	"sidecar/schedule":     {"job", "cronsched"},
 	"sidecar/httpapi":      {"job", "internal/wire"},
 	"internal/wire":        {"job", "internal/wording", "internal/rawjson"},

@@ -103,7 +103,7 @@ CREATE INDEX jobs_after ON job_states (after_id) WHERE after_id IS NOT NULL;
 -- last Seq that had been given to a job, and to an event: the largest of all rows count.
 CREATE TABLE queues (
   name       TEXT    NOT NULL PRIMARY KEY,
-  paused     INTEGER NOT NULL,
+  paused     INTEGER NOT NULL, -- of older builds: 0; queue_settings has it
   created_at INTEGER NOT NULL,
   scheduled  INTEGER NOT NULL,
   available  INTEGER NOT NULL,
@@ -115,7 +115,15 @@ CREATE TABLE queues (
   discarded  INTEGER NOT NULL,
   dead       INTEGER NOT NULL,
   last_seq   INTEGER NOT NULL DEFAULT 0,
-  last_event INTEGER NOT NULL DEFAULT 0
+  last_event INTEGER NOT NULL DEFAULT 0,
+  slot           INTEGER NOT NULL DEFAULT 0, -- the minute in which something happened last, and what did
+  slot_enqueued  INTEGER NOT NULL DEFAULT 0,
+  slot_started   INTEGER NOT NULL DEFAULT 0,
+  slot_completed INTEGER NOT NULL DEFAULT 0,
+  slot_failed    INTEGER NOT NULL DEFAULT 0,
+  slot_timed     INTEGER NOT NULL DEFAULT 0, -- of the completed, those of which slot_took is
+  slot_took      INTEGER NOT NULL DEFAULT 0,
+  slot_waited    INTEGER NOT NULL DEFAULT 0  -- of those that started
 ) STRICT, WITHOUT ROWID;
 
 -- What workers have told of themselves, as JSON.
@@ -152,6 +160,18 @@ CREATE TABLE crons (
   template    TEXT
 ) STRICT;
 
+-- The JSON Schemas that args are held to, in the order in which they were registered.
+CREATE TABLE schemas (
+  n          INTEGER PRIMARY KEY,
+  uri        TEXT    NOT NULL UNIQUE,
+  type       TEXT    NOT NULL,
+  version    TEXT    NOT NULL, -- without the quotes of a string
+  written    TEXT    NOT NULL, -- the version as it was given, JSON
+  schema     TEXT    NOT NULL,
+  created_at INTEGER NOT NULL,
+  UNIQUE (type, version)
+) STRICT;
+
 -- The event log: the events of one commit are one row. first is the Seq of the first
 -- of them. Each event names the one before it of the same job, and job_states.told is
 -- the Seq of the job's newest: History follows the chain. Rows of older schemas are
@@ -168,6 +188,36 @@ CREATE TABLE marks (
   name  TEXT    NOT NULL PRIMARY KEY,
   value INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+-- What has been set of queues by those who run them, as JSON, and of _default for all
+-- that have nothing of their own. It is not in the row of the counters, which nearly
+-- every commit writes.
+CREATE TABLE queue_settings (
+  name TEXT NOT NULL PRIMARY KEY,
+  info TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The minutes before that, of each queue. One in which nothing happened has no row.
+CREATE TABLE queue_slots (
+  queue     TEXT    NOT NULL,
+  slot      INTEGER NOT NULL,
+  enqueued  INTEGER NOT NULL,
+  started   INTEGER NOT NULL,
+  completed INTEGER NOT NULL,
+  failed    INTEGER NOT NULL,
+  timed     INTEGER NOT NULL,
+  took      INTEGER NOT NULL,
+  waited    INTEGER NOT NULL,
+  PRIMARY KEY (queue, slot)
+) STRICT, WITHOUT ROWID;
+
+-- What was answered to requests that bring a key of their own, to be answered again.
+CREATE TABLE answers (
+  key    TEXT    NOT NULL PRIMARY KEY,
+  at     INTEGER NOT NULL,
+  digest TEXT    NOT NULL, -- of the request
+  answer TEXT    NOT NULL
+) STRICT;
 
 -- Workflows, as a list shows them. What becomes of one stands in its first node.
 CREATE TABLE workflows (

@@ -109,7 +109,12 @@ func (c *Client) Queues(ctx context.Context) ([]job.Queue, error) {
 // listed reads a whole list, page by page: behind the cursor of the page before,
 // or by number from a server that gives none.
 func listed[T any](ctx context.Context, c *Client, path string, read func(body []byte) ([]T, wire.Rest, error)) (all []T, err error) {
-	q := url.Values{"limit": {strconv.Itoa(wire.PageMax)}}
+	return listedWith(ctx, c, path, url.Values{}, read)
+}
+
+// listedWith is listed with a query, which it changes.
+func listedWith[T any](ctx context.Context, c *Client, path string, q url.Values, read func(body []byte) ([]T, wire.Rest, error)) (all []T, err error) {
+	q.Set("limit", strconv.Itoa(wire.PageMax))
 	for {
 		body, err := c.do(ctx, get(path+"?"+q.Encode()))
 		if err != nil {

@@ -2,8 +2,6 @@ package job
 
 import (
 	"encoding/json"
-	"net/url"
-	"strings"
 	"time"
 
 	"github.com/outrider-jobs/outrider/internal/rawjson"
@@ -71,7 +69,7 @@ func (p *parser) checkExtras() error {
 		if err != nil {
 			return err
 		}
-		if u, err := url.Parse(s); err != nil || u.Scheme == "" || s == u.Scheme+":" || strings.ContainsAny(s, " \x00") {
+		if !IsURI(s) {
 			return invalid(Invalid, name, "must be a URI with a scheme, got %q", s)
 		}
 	}

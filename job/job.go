@@ -20,6 +20,8 @@ type Job struct {
 	was    State   // before the first of them that moved it
 	moved  bool    // there was one
 	rules  *Rules  // what the server decides; see Under
+
+	queue *QueueConfig // of its queue, where that is known; see In
 }
 
 // Envelope is what was asked for. It never changes once the job is enqueued.

@@ -16,6 +16,9 @@ type Service interface {
 	KeyService
 	CronService
 	ProgressService
+	SchemaService
+	QueueService
+	BulkService
 	WorkflowService
 }
 
@@ -29,7 +32,9 @@ type Enqueuer interface {
 	// receipt's Existing says so, and the job in it is the stored one. A job that
 	// was rewritten since (see Rewritten) is known by its ID, its type and its
 	// unique policy instead, whatever args it has now. The same ID with another
-	// content is a Duplicate, and so is a job whose unique policy rejects it. An
+	// content is a Duplicate, and so is a job whose unique policy rejects it.
+	// QueueClosed for a queue that is draining. QueueFull for one without room for all of
+	// them, at once or, where its strategy is block, after as long as WithBlock says. An
 	// error about one envelope of several carries its index in Details["index"].
 	Enqueue(ctx context.Context, es ...Envelope) ([]Receipt, error)
 	// EnqueueChecked is Enqueue for envelopes that are checked already. It does not
@@ -47,6 +52,7 @@ type Receipt struct {
 
 	AllReplaced []ID      // all of them, Replaced first, where there are several
 	Warnings    []Warning // what the sender of the envelope may not have meant; see [Checked.Warnings]
+	Pressure    *Pressure // how full its queue is, where that has a bound; over HTTP it is in headers alone, and nil
 }
 
 // Verdict says why a job that was stored before answers for a new one.
@@ -270,6 +276,24 @@ type ProgressService interface {
 	// is not stored is left out. Invalid without ids; TooLarge for more of them, and
 	// where their results take more than MaxOutcomesBytes.
 	Outcomes(ctx context.Context, ids []ID) (map[ID]Outcome, error)
+}
+
+// SchemaService keeps the schemas that args are held to (contract §3.20, §4.20). A PUSH
+// whose member schema is the URI of one, or whose type and version are those of one, is
+// a SchemaViolation where its args do not fit; any other is let through.
+type SchemaService interface {
+	// PutSchema registers a schema, and returns it with what was filled in. It holds for
+	// each PUSH that comes after it. Conflict where its URI, or its type and version,
+	// are registered; Invalid where it is no JSON Schema or refers to another document;
+	// TooLarge.
+	PutSchema(ctx context.Context, s Schema) (Schema, error)
+	// Schema reads the schema of a URI, or the latest of a type. NotFound.
+	Schema(ctx context.Context, name string) (Schema, error)
+	// Schemas lists the schemas that f lets through, by their URIs.
+	Schemas(ctx context.Context, f SchemaFilter) ([]Schema, error)
+	// DeleteSchema removes the schema of a URI and returns it. Jobs that are stored are
+	// not looked at again. NotFound.
+	DeleteSchema(ctx context.Context, uri string) (Schema, error)
 }
 
 // Progresser is what the holder of an attempt may tell before it ends.

@@ -85,6 +85,7 @@ const (
 	onCancel   trigger = "CANCEL"
 	onExpire   trigger = "EXPIRE" // expires_at passed before the job started
 	onRevive   trigger = "REVIVE" // manual retry out of the dead letters
+	onDrop     trigger = "DROP"   // to make room in a queue that is full, contract §4.13
 )
 
 type transition struct {
@@ -127,6 +128,7 @@ var transitions = map[transition]bool{
 	{Available, onExpire, Discarded}:  true,
 	{Pending, onExpire, Discarded}:    true,
 	{Retryable, onExpire, Discarded}:  true,
+	{Available, onDrop, Discarded}:    true, // contract §4.13 drop_oldest
 }
 
 // move is the only place in the program that assigns State. It refuses what the

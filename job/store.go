@@ -50,6 +50,7 @@ type ReadTx interface {
 	WorkerReader
 	EventReader
 	CronReader
+	SchemaReader
 	WorkflowReader
 }
 
@@ -85,12 +86,29 @@ type KeyReader interface {
 	Custom(queue, id string) (*Job, error)
 }
 
-// QueueReader reads queues. A queue exists from the first job that named it on.
+// QueueReader reads queues. A queue exists from the first job that named it on, or
+// from PutQueue.
 type QueueReader interface {
 	// Queue returns the queue with its counters, or NotFound.
 	Queue(name string) (Queue, error)
 	// Queues returns all queues by name.
 	Queues() ([]Queue, error)
+	// QueueSettings returns what holds for a queue: its settings under those of
+	// TemplateQueue, see QueueSettings.Under. It is nil where nothing is set, and shared: nobody changes
+	// it. In a Tx it reads nothing but memory.
+	QueueSettings(name string) (*QueueSettings, error)
+	// AllQueueSettings returns the settings that are stored, by name, each as it is and not
+	// under the template, which is one of them.
+	AllQueueSettings() ([]*QueueSettings, error)
+	// Slots returns the tallies of a queue, of all together if it has no name, by their
+	// time: those of the slots that begin at from or later, and in which something happened. A Tx does
+	// not see what its own commit adds.
+	Slots(queue string, from time.Time) ([]Slot, error)
+	// Priorities returns how many available jobs of a queue there are of each priority.
+	Priorities(queue string) (map[int]int64, error)
+	// OldestSince is when the job of a queue entered it that is available for the
+	// longest time, or the zero time.
+	OldestSince(queue string) (time.Time, error)
 }
 
 // WorkerReader reads the workers that have registered or beaten.
@@ -99,6 +117,12 @@ type WorkerReader interface {
 	Worker(id string) (WorkerInfo, error)
 	// Workers returns all workers by id.
 	Workers() ([]WorkerInfo, error)
+}
+
+// SchemaReader reads the schemas of args.
+type SchemaReader interface {
+	// Schemas returns all schemas in the order in which they were registered.
+	Schemas() ([]Schema, error)
 }
 
 // CronReader reads schedules.
@@ -172,7 +196,8 @@ type FirstInserter interface {
 type WorkTx interface {
 	ReadTx
 	// Available returns up to n available jobs: the queues in the order given,
-	// inside one by priority, highest first, then by Seq. Paused queues have none.
+	// inside one by priority, highest first, then by Seq. Queues whose settings say
+	// that they are paused have none.
 	// It and Due may return fewer when they are large, but at least one if there is one.
 	Available(queues []string, n int) ([]*Job, error)
 	// Due returns up to n jobs in state s whose DueAt is not after before, the
@@ -197,6 +222,30 @@ type WorkTx interface {
 	StepCron(c *Cron, was time.Time) (bool, error)
 	// DeleteCron removes a schedule, or returns NotFound.
 	DeleteCron(name string) error
+	// InsertSchema stores a schema; Conflict where its URI, or its type and version,
+	// are those of another. DeleteSchema removes the one of a URI, or returns NotFound.
+	InsertSchema(s Schema) error
+	DeleteSchema(uri string) error
+	// PutQueue makes a queue without jobs, if there is none of that name.
+	PutQueue(name string, now time.Time) error
+	// DeleteQueue removes a queue in which no jobs are, with its settings; NotFound
+	// if there is none, Conflict while it has jobs.
+	DeleteQueue(name string) error
+	// PutQueueSettings stores settings, in place of those of the same name. The
+	// caller gives them away. DeleteQueueSettings removes them, if there are any.
+	PutQueueSettings(s *QueueSettings) error
+	DeleteQueueSettings(name string) error
+	// PruneSlots removes the slots of a queue that begin before an instant.
+	PruneSlots(queue string, before time.Time) error
+	// Oldest returns up to n available jobs of a queue by Seq, paused or not.
+	Oldest(queue string, n int) ([]*Job, error)
+	// Answer returns what PutAnswer stored under a key, with its digest; a nil answer
+	// if there is none.
+	Answer(key string) (digest string, answer []byte, err error)
+	// PutAnswer stores an answer under a key that has none.
+	PutAnswer(key, digest string, answer []byte, at time.Time) error
+	// PruneAnswers removes the answers from before an instant.
+	PruneAnswers(before time.Time) error
 	// InsertFlow stores a new workflow with its nodes, or is a Duplicate.
 	InsertFlow(*Flow) error
 	// FlowNode returns a copy of one node, or NotFound.
@@ -241,10 +290,21 @@ type Page struct {
 // Queue is a queue and what is in it.
 type Queue struct {
 	Name      string
-	Paused    bool
+	Paused    bool      // no jobs of it are claimed
+	Draining  bool      // PUSH to it is refused
+	Since     time.Time // when it was last paused, drained or resumed; zero: never
+	By        string    // who did that, where it was told
 	CreatedAt time.Time
 	Counts    map[State]int64
 	Dead      int64 // of Counts[Discarded], how many are dead letters
+}
+
+// Set shows on a queue what is set of it, which may be nil, and returns it.
+func (q Queue) Set(s *QueueSettings) Queue {
+	if s != nil && s.Name == q.Name {
+		q.Paused, q.Draining, q.Since, q.By = s.Paused(), s.Draining(), s.Since, s.By
+	}
+	return q
 }
 
 // Depth is how many jobs of the queue have not finished.

@@ -13,6 +13,7 @@ import (
 // has changed, and do what belongs to the same transaction.
 type turn struct {
 	job.WorkTx
+	s       *Sidecar
 	jobs    job.JobWriter
 	changes []change
 	room    [2]change // for changes: most transactions change one job or two
@@ -34,7 +35,7 @@ func (c change) ends() bool { return c.job.State.Terminal() && !c.from.Terminal(
 // update runs fn in one transaction, and tells of what it has saved once that is on
 // disk. It is the only way to write to the store. fn may run more than once.
 func (s *Sidecar) update(ctx context.Context, fn func(*turn) error) error {
-	t := &turn{}
+	t := &turn{s: s}
 	run := func(tx job.Tx) error {
 		s.unserve(t)
 		t.WorkTx, t.jobs, t.changes, t.released = tx, tx, t.room[:0], 0
@@ -78,6 +79,9 @@ func (t *turn) put(j *job.Job, write func(*job.Job) error) error {
 	c := change{job: j, from: j.Was()}
 	if c.ends() {
 		c.next = j.Leave()
+		if t.configOf(j.Queue).Retention != (job.QueueRetention{}) {
+			t.s.retain(t, j)
+		}
 	}
 	err := write(j)
 	if err == nil {
@@ -136,6 +140,7 @@ func (t *turn) alive(id job.ID) job.ID {
 
 // insert stores a new job.
 func (t *turn) insert(j *job.Job) error {
+	t.inherit(j)
 	err := t.jobs.InsertJob(j)
 	if err == nil {
 		t.changes = append(t.changes, change{job: j})
@@ -151,6 +156,7 @@ func (t *turn) insertFirst(j *job.Job) (bool, error) {
 	if !ok {
 		return false, nil
 	}
+	t.inherit(j)
 	stored, err := first.InsertFirst(j)
 	if stored {
 		t.changes = append(t.changes, change{job: j})
@@ -160,6 +166,9 @@ func (t *turn) insertFirst(j *job.Job) (bool, error) {
 
 // insertAll stores those of many new jobs whose ids are free, and says which.
 func (t *turn) insertAll(js []*job.Job) (stored []bool, err error) {
+	for _, j := range js {
+		t.inherit(j)
+	}
 	stored, err = t.jobs.InsertJobs(js)
 	for i := range stored {
 		if stored[i] {
@@ -167,6 +176,13 @@ func (t *turn) insertAll(js []*job.Job) (stored []bool, err error) {
 		}
 	}
 	return stored, err
+}
+
+// inherit gives a new job what its queue says where the job leaves it open.
+func (t *turn) inherit(j *job.Job) {
+	if c := t.configOf(j.Queue); c.DefaultRetry != nil {
+		j.Under(&t.s.o.Rules).In(c).InheritRetry()
+	}
 }
 
 // remove deletes a job for good. Nobody waits for that.
@@ -200,6 +216,7 @@ func (s *Sidecar) committed(changes []change) {
 	}
 	s.ringFor(changes)
 	s.ends.tell(s, changes)
+	s.roomFor(changes)
 	s.planFor(changes)
 	s.logFailed(changes)
 }

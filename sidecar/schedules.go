@@ -24,8 +24,11 @@ func (s *Sidecar) schedules() *schedule.Schedules {
 		}}, s.o.Ticks)
 }
 
-// admitRun asks the middleware about the run of a schedule.
+// admitRun asks the schemas and the middleware about the run of a schedule.
 func (s *Sidecar) admitRun(ctx context.Context, c *job.Checked) error {
+	if err := s.fits(ctx, []job.Checked{*c}); err != nil {
+		return err
+	}
 	links := s.o.Middleware.Links()
 	if len(links) == 0 {
 		return nil

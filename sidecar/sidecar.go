@@ -58,6 +58,9 @@ type Sidecar struct {
 	started   time.Time
 	wakeups   wakeups
 	ends      ends
+	schemas   registry
+	spaces    spaces
+	keyed     keyed
 	clock     clock
 	roster    roster
 	quiet     chan struct{} // closed by Quiet
@@ -109,6 +112,7 @@ func New(store job.Store, o Options) *Sidecar {
 	s := &Sidecar{store: store, o: o, log: o.Log, quiet: make(chan struct{})}
 	s.started = s.now()
 	s.pauses.most = s.o.Silence / 3
+	s.schemas.count.Store(-1)
 	s.clock.init(len(s.duties()))
 	s.crons = s.schedules()
 	s.cronService = s.crons
@@ -154,7 +158,7 @@ func (s *Sidecar) change(ctx context.Context, id job.ID, verb func(*job.Job) err
 			return err
 		}
 		c = job.Change{Job: j, Previous: j.State}
-		if err := verb(j); err != nil {
+		if err := verb(s.ruled(t, j)); err != nil {
 			return err
 		}
 		return t.save(j)

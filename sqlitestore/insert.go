@@ -295,6 +295,7 @@ func (t *tx) inserted(j *job.Job, n int64) error {
 		return err
 	}
 	t.count(j, 1)
+	t.tally(nil, j)
 	t.w.heads.moved(kept{}, kept{j, n})
 	_, known := t.call.jobs.get(j.ID) // one of its id has been deleted
 	if q := t.w.queues[j.Queue]; known || len(t.call.jobs.byID) < maxRemembered && (j.State != job.Available || q == nil || q.Available < maxRemembered) {

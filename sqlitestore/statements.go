@@ -8,7 +8,7 @@ type statements struct {
 	byID, byNumber, strangers                               *stmt
 	available, due, nextDue, waiting                        *stmt
 	heldKey, pastKey, dedupKey, customID                    *stmt
-	putQueue, putMark, putEvents                            *stmt
+	putQueue, putMark, putEvents, addSlot                   *stmt
 	cronByName, stepCron                                    *stmt
 	flowNode, insertFlow, insertNode, insertNodes           *stmt
 	saveNode, endFlow                                       *stmt
@@ -28,7 +28,7 @@ func (w *writer) prepare() error {
 		{&w.st.byID, readJob}, {&w.st.byNumber, readJobNumber}, {&w.st.strangers, strangers},
 		{&w.st.heldKey, heldKey}, {&w.st.pastKey, pastKey}, {&w.st.dedupKey, dedupKey}, {&w.st.customID, customID},
 		{&w.st.available, nextAvailable}, {&w.st.due, allDue}, {&w.st.nextDue, nextDue}, {&w.st.waiting, allWaiting},
-		{&w.st.putQueue, putQueue}, {&w.st.putMark, putMark}, {&w.st.putEvents, putEvents},
+		{&w.st.putQueue, putQueue}, {&w.st.putMark, putMark}, {&w.st.putEvents, putEvents}, {&w.st.addSlot, addSlot},
 		{&w.st.cronByName, cronByName}, {&w.st.stepCron, stepCron},
 		{&w.st.flowNode, flowNode}, {&w.st.insertFlow, insertFlow}, {&w.st.insertNode, insertNode}, {&w.st.insertNodes, insertMany},
 		{&w.st.saveNode, saveNode}, {&w.st.endFlow, endFlow},

@@ -32,13 +32,15 @@ type tx struct {
 }
 
 type changes struct {
-	counts  []count
-	events  []note
-	waiting int64    // jobs with an After, more than before
-	stored  int      // events that are written already; those in events come behind them
-	jobs    known    // read or written by the call, as they are now; without a Job: deleted
-	nodes   nodes    // of workflows, that were saved
-	gone    []job.ID // workflows that were removed
+	counts   []count
+	tallies  []tallied
+	events   []note
+	waiting  int64     // jobs with an After, more than before
+	stored   int       // events that are written already; those in events come behind them
+	settings []setting // of queues, in the order in which they were set
+	jobs     known     // read or written by the call, as they are now; without a Job: deleted
+	nodes    nodes     // of workflows, that were saved
+	gone     []job.ID  // workflows that were removed
 }
 
 // note is an event that is not written yet. Its Seq is known already: the events
@@ -130,14 +132,20 @@ type count struct {
 	at    int64 // when the queue began, if this count is its first
 }
 
-// deadCount stands where a state does and counts the dead letters.
-const deadCount job.State = "dead"
+// What stands where a state does: deadCount counts the dead letters; newQueue
+// counts nothing, so that the queue is there; and goneQueue takes it away.
+const (
+	deadCount job.State = "dead"
+	newQueue  job.State = "new"
+	goneQueue job.State = "gone"
+)
 
 // reset makes the transaction ready for the next group.
 func (t *tx) reset() {
 	t.drop()
 	clear(t.group.events) // what they point to may go
 	t.group.counts, t.group.events, t.group.stored, t.group.waiting = t.group.counts[:0], t.group.events[:0], 0, 0
+	t.group.settings, t.group.tallies = t.group.settings[:0], t.group.tallies[:0]
 	t.group.nodes.clear()
 	t.group.gone = nil
 	t.waits.next()
@@ -150,9 +158,11 @@ func (t *tx) reset() {
 // keep takes over what the call has changed.
 func (t *tx) keep() {
 	t.group.counts = append(t.group.counts, t.call.counts...)
+	t.group.tallies = append(t.group.tallies, t.call.tallies...)
 	t.group.events = append(t.group.events, t.call.events...)
 	t.group.stored += t.call.stored
 	t.group.waiting += t.call.waiting
+	t.group.settings = append(t.group.settings, t.call.settings...)
 	if len(t.call.nodes) > 0 {
 		if t.group.nodes == nil {
 			t.group.nodes = nodes{}
@@ -175,7 +185,9 @@ func (t *tx) keep() {
 
 // drop forgets what the call has changed.
 func (t *tx) drop() {
+	t.call.tallies = t.call.tallies[:0]
 	t.call.counts, t.call.events, t.call.stored, t.call.waiting = t.call.counts[:0], t.call.events[:0], 0, 0
+	t.call.settings = t.call.settings[:0]
 	t.call.jobs.clear()
 	t.call.nodes.clear()
 	t.call.gone = nil
@@ -224,13 +236,26 @@ func (t *tx) flush() error {
 	touched := map[string]*queueRow{}
 	for _, c := range t.group.counts {
 		q := t.w.queues[c.queue]
+		if c.state == goneQueue {
+			if err := t.removeQueue(c.queue); err != nil {
+				return err
+			}
+			delete(touched, c.queue)
+			continue
+		}
 		if q == nil {
 			q = &queueRow{Name: c.queue, CreatedAt: c.at}
 			t.w.queues[c.queue] = q
 		}
-		*q.counter(c.state) += c.n
+		if c.state != newQueue {
+			*q.counter(c.state) += c.n
+		}
 		touched[c.queue] = q
 	}
+	if err := t.addTallies(t.group.tallies); err != nil {
+		return err
+	}
+	t.w.settings.apply(t.group.settings)
 	if err := t.putRows(t.group.events); err != nil { // nearly always as one: an append at the end of one table is all that history costs
 		return err
 	}
@@ -276,6 +301,8 @@ func (t *tx) putEvents(events []note) error {
 // saveQueue writes a queue's row.
 func (w *writer) saveQueue(q *queueRow) error {
 	_, err := w.st.putQueue.exec(q.Name, q.Paused, q.CreatedAt, q.Scheduled, q.Available, q.Pending, q.Active,
-		q.Retryable, q.Completed, q.Cancelled, q.Discarded, q.Dead, w.seq, w.events)
+		q.Retryable, q.Completed, q.Cancelled, q.Discarded, q.Dead,
+		q.slot.start, q.slot.Enqueued, q.slot.Started, q.slot.Completed, q.slot.Failed, q.slot.Timed, q.slot.Took.Milliseconds(), q.slot.Waited.Milliseconds(),
+		w.seq, w.events)
 	return err
 }

@@ -68,7 +68,7 @@ var capabilities = []struct {
 	{"batch_enqueue", true}, {"cron", true}, {"cron_jobs", true}, {"dead_letter", true}, {"delayed_jobs", true}, {"events", true},
 	{"job_ttl", true}, {"priority_queues", true},
 	{"fair_scheduling", false}, {"job_versioning", false},
-	{"multi_tenancy", false}, {"pause_resume", false}, {"rate_limiting", false}, {"schema_validation", false},
+	{"multi_tenancy", false}, {"pause_resume", false}, {"rate_limiting", false}, {"schema_validation", true},
 	{uniqueJobs, true}, {"webhooks", false}, {"workflows", true},
 }
 
@@ -133,7 +133,7 @@ func AppendManifest(dst []byte, a About, p Profile) []byte {
 	b.Str("next", "/ojs/v1"+NextPath)
 	b.End()
 	limits(&b)
-	return b.Bool("schema_validation", false).Close()
+	return b.Bool("schema_validation", true).Close()
 }
 
 // limits appends the bounds of contract §1.8, in bytes unless the name says otherwise.

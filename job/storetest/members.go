@@ -51,6 +51,12 @@ var happened = map[string]func(*testing.T, *job.Job){
 	"Keep":        func(t *testing.T, j *job.Job) { j.Keep = Now.Add(time.Hour) },
 	"Result":      func(t *testing.T, j *job.Job) { j.Result = json.RawMessage(`null`) },
 	"Error":       func(t *testing.T, j *job.Job) { j.Error = json.RawMessage(`{"type":"E","message":"m"}`) },
+	"Progress": func(t *testing.T, j *job.Job) {
+		j.Progress = &job.Progress{Fraction: 0.1, Measured: true, Message: "\"", Data: json.RawMessage(`[1e2, null]`), At: Now}
+	},
+	"Checkpoint": func(t *testing.T, j *job.Job) {
+		j.Checkpoint = &job.Checkpoint{State: json.RawMessage(`{"a": 1e2}`), Sequence: 2, CreatedAt: Now, UpdatedAt: Now.Add(time.Second)}
+	},
 	"Flow": func(t *testing.T, j *job.Job) {
 		j.Flow = &job.FlowRef{Workflow: New(t, "q", nil).ID, Step: "a/b é", Node: 7, Parent: 3}
 	},

@@ -77,6 +77,7 @@ func Run(t *testing.T, open func(t *testing.T) job.Store) {
 		{"a first tick is claimed from the zero time", cronZeroSteps},
 		{"a call that fails gives its tick back", cronStepUndone},
 		{"a tick that many claim makes one job", cronNeighbours},
+		{"schemas are kept in their order, each once", schemas},
 		{"a closed store is Unavailable", closed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

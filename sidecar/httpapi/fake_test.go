@@ -21,6 +21,8 @@ import (
 // fake is a job.Service made of functions. A nil function answers with the zero value.
 type fake struct {
 	fakeProgress
+	fakeSchemas
+	queueFake
 	calls      atomic.Int64 // of any method
 	enqueue    func(context.Context, ...job.Envelope) ([]job.Receipt, error)
 	fetch      func(context.Context, job.FetchRequest) ([]*job.Job, error)

@@ -143,5 +143,5 @@ func concrete(path string) string {
 	if strings.Contains(path, "/dead-letter/") {
 		id = string(idDead)
 	}
-	return strings.NewReplacer(":id", id, ":name", "mail", ":key", aKey).Replace(path)
+	return strings.NewReplacer(":id", id, ":name", "mail", ":key", aKey, ":version", "2").Replace(path)
 }

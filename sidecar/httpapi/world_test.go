@@ -83,6 +83,7 @@ func world() *fake {
 	keeping(f)
 	timing(f)
 	progressing(f)
+	schooling(f)
 	return f
 }
 
@@ -92,6 +93,9 @@ func enqueuing(f *fake) {
 		for _, e := range es {
 			if err := failing(e.ID); err != nil {
 				return nil, err
+			}
+			if e.Type == "schema.unfit" {
+				return nil, job.Unfit("urn:x", []job.SchemaFault{{Path: "args[0]", Message: "missing property 'to'"}})
 			}
 			if e.Type == "unique.rejected" {
 				return nil, rejected(len(es), len(rs))
