@@ -21,7 +21,8 @@ CREATE TABLE job_bodies (
   args          TEXT    NOT NULL,
   flow           TEXT,   -- of a step of a workflow: its id, its place, the place of what it is in, and its name, with / between them
   parent_results TEXT,   -- of such a step: what it was given, JSON
-  parent_errors  TEXT
+  parent_errors  TEXT,
+  rate_limit     TEXT    -- as it was asked for
 ) STRICT;
 
 -- And this is what becomes of it: each step of its life writes what that changes, in
@@ -61,7 +62,9 @@ CREATE TABLE job_states (
   result        TEXT,
   errors        TEXT,
   progress      TEXT,    -- what its worker has told of it last, as JSON
-  checkpoint    TEXT     -- where its next attempt may go on, as JSON
+  checkpoint    TEXT,    -- where its next attempt may go on, as JSON
+  lane          TEXT,    -- the key of the limit that it waits for when it is available
+  behind        INTEGER NOT NULL DEFAULT 0 -- 1 while it is available and not to be claimed: it is not the first of its lane, or the limit is exhausted
 ) STRICT;
 
 -- The jobs as a person reads them. The program does not.
@@ -74,8 +77,12 @@ FROM job_bodies JOIN job_states USING (n);
 -- Job: by id, and lists, the newest id first.
 CREATE UNIQUE INDEX jobs_id ON job_bodies (id_bytes);
 
--- Available: the claim, in its order. Only waiting jobs are in it.
-CREATE INDEX jobs_claim ON job_states (queue, priority DESC, seq) WHERE state_code = 1;
+-- Available: the claim, in its order. Only waiting jobs are in it, and of each lane the
+-- first alone, while its limit lets one start.
+CREATE INDEX jobs_claim ON job_states (queue, priority DESC, seq) WHERE state_code = 1 AND behind = 0;
+
+-- LaneHead, LaneHeads, LaneDepth: those that wait under one key, the first of each queue first.
+CREATE INDEX jobs_lane ON job_states (lane, queue, priority DESC, seq, behind) WHERE state_code = 1 AND lane IS NOT NULL;
 
 -- Due, NextDue, Held: what a clock must look at, and when; seq keeps those of one instant in order.
 CREATE INDEX jobs_due ON job_states (state_code, due_at, seq) WHERE due_at IS NOT NULL;
@@ -268,3 +275,20 @@ CREATE TABLE workflow_nodes (
   spec       TEXT,             -- the PUSH of a job that was not released yet
   PRIMARY KEY (flow, idx)
 ) STRICT, WITHOUT ROWID;
+
+-- What jobs with one rate_limit.key, or those of a queue ("@" and its name), may do and
+-- have done. A row that a job would make again is dropped after a day.
+CREATE TABLE limits (
+  key      TEXT    NOT NULL PRIMARY KEY,
+  pace     TEXT,             -- of the newest job, as JSON
+  override TEXT,             -- an operator's, as JSON
+  active   INTEGER NOT NULL, -- jobs of the key
+  next     INTEGER NOT NULL, -- when a throttle lets the next one start, in nanoseconds; 0 for at once
+  deferred INTEGER,
+  opens_at INTEGER,          -- when those that wait may go on, where a clock decides that
+  used_at  INTEGER NOT NULL,
+  starts   BLOB              -- 12 bytes each: when, and how many
+) STRICT, WITHOUT ROWID;
+
+-- OpeningLimits, NextOpening.
+CREATE INDEX limits_open ON limits (opens_at) WHERE opens_at IS NOT NULL;

@@ -58,9 +58,9 @@ func RefuseDraining(queue string) *Error {
 		With(map[string]any{"queue": queue, "status": QueueDraining})
 }
 
-// Drop discards an available job, the oldest of its queue, to make room for another
+// Displace discards an available job, the oldest of its queue, to make room for another
 // one (contract §4.13). It never becomes a dead letter.
-func (j *Job) Drop(now time.Time, p Pressure) error {
+func (j *Job) Displace(now time.Time, p Pressure) error {
 	if err := j.move(onDrop, Discarded, now); err != nil {
 		return err
 	}

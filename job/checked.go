@@ -31,7 +31,7 @@ type keys struct {
 // its Details.
 func (e Envelope) Check() (Checked, error) {
 	c := Checked{e: e}
-	for _, check := range [...]func() error{c.names, c.e.checkBounds, c.readRetry, c.readUnique, c.fingerprint, c.readDedup} {
+	for _, check := range [...]func() error{c.names, c.e.checkBounds, c.readRetry, c.readUnique, c.fingerprint, c.readDedup, c.readLimit} {
 		if err := check(); err != nil {
 			return Checked{}, err
 		}

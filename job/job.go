@@ -49,6 +49,7 @@ type Envelope struct {
 	Extra       json.RawMessage // a JSON object of further members, given back at the top level as they came
 
 	Deduplication json.RawMessage // {"id", "ttl", "extend", "replace"} as supplied (asyncmq-deduplication.md)
+	RateLimit     json.RawMessage // what it may run beside, and how often, as supplied (contract §4.12)
 	CustomID      string          // a name of the caller's for one job of its queue, as long as that is stored; not its ID
 }
 
@@ -70,6 +71,7 @@ type Status struct {
 	Lease       Lease         // only while active
 	Lost        *LostLease    // the reservation before, while its holder may still ACK
 	Dead        bool          // discarded, and kept in the dead letter queue
+	Behind      bool          // available, and not to be claimed: another of its lane comes first, or the limit is exhausted
 	LastEvent   int64         // Seq of the newest event of this job; the store sets it
 	Fingerprint string        // its unique key, the one it was admitted under; empty without a policy, and after a release
 	Holds       StateSet      // the states in which it holds that key; empty once it has left them
@@ -79,6 +81,7 @@ type Status struct {
 	After       ID            // the job whose end it waits for, or would if it had not been activated; never one that has ended
 	Keep        time.Time     // a window needs it until then, also finished; Forever: as long as it is stored
 	Flow        *FlowRef      // the step of a workflow that it is; nil for all others. Never changed
+	Lane        string        // the key under which it waits when that is exhausted; empty for a job that does not
 	Result      json.RawMessage
 	Error       json.RawMessage // the latest error; ACK removes it
 	Errors      json.RawMessage // a JSON array, oldest first, the newest 25

@@ -33,7 +33,8 @@ var far = time.Date(2126, 3, 15, 9, 30, 0, 123e6, time.UTC)
 var valid = map[string]any{
 	"Type": "other.type", "Queue": "other", "Priority": -7, "State": job.Completed, "Fingerprint": strings.Repeat("0a", 32),
 	"Retry": json.RawMessage(`{"max_attempts": 9}`), "Unique": json.RawMessage(`{"key":"k", "period":"PT1H"}`), "Deduplication": json.RawMessage(`{"id":"d", "ttl":5}`),
-	"Lost": &job.LostLease{Token: "t", Worker: "w", Length: time.Second, At: far, Fetches: 1}, "Holds": job.SetOf(job.Available),
+	"RateLimit": json.RawMessage(`{"key":"k", "concurrency":5}`),
+	"Lost":      &job.LostLease{Token: "t", Worker: "w", Length: time.Second, At: far, Fetches: 1}, "Holds": job.SetOf(job.Available),
 	"Progress":   &job.Progress{Fraction: 0.25, Measured: true, Message: "half", Data: json.RawMessage(`{"n": 1e2}`), At: far},
 	"Checkpoint": &job.Checkpoint{State: json.RawMessage(`{"n": 1e2}`), Metadata: json.RawMessage(`[]`), Sequence: 3, CreatedAt: far, UpdatedAt: far},
 	"Flow":       &job.FlowRef{Workflow: "01980000-0000-7000-8000-000000000001", Step: "step-1"},

@@ -26,6 +26,7 @@ func (j *Job) push(now time.Time) error {
 	}
 	j.CreatedAt = now
 	j.takeKeys(now)
+	j.takeLane()
 	switch {
 	case j.Hold:
 		if err := j.move(onPush, Pending, now); err != nil {

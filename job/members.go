@@ -71,8 +71,10 @@ func policyMembers() []member {
 			raws, func(e *Envelope) *json.RawMessage { return &e.Deduplication }),
 		asked(member{field: "CustomID", name: "custom_job_id", asks: customIDs[:], column: "custom_id", hot: true, read: (*parser).customID, send: sendCustomID},
 			texts[string](), func(e *Envelope) *string { return &e.CustomID }),
+		asked(member{field: "RateLimit", name: "rate_limit", column: "rate_limit", shape: '{', read: (*parser).rateLimit},
+			raws, func(e *Envelope) *json.RawMessage { return &e.RateLimit }),
 		asked(member{field: "Extra", column: "extra", shape: '{', unread: "it holds what no row reads",
-			echoes: []string{"tags", "schema", "rate_limit", "result_ttl", "total_timeout", "heartbeat_timeout", "grace_period"},
+			echoes: []string{"tags", "schema", "result_ttl", "total_timeout", "heartbeat_timeout", "grace_period"},
 			show:   showExtra, take: passedOver, send: sendExtra},
 			raws, func(e *Envelope) *json.RawMessage { return &e.Extra }),
 	}
@@ -164,6 +166,10 @@ func ownMembers() []member {
 			texts[ID](), func(j *Job) *ID { return &j.After }),
 		happened(member{field: "Keep", column: "keep_until", unshown: own},
 			instants, func(j *Job) *time.Time { return &j.Keep }),
+		happened(member{field: "Lane", column: "lane", unshown: own},
+			texts[string](), func(j *Job) *string { return &j.Lane }),
+		happened(member{field: "Behind", column: "behind", required: true, unshown: own},
+			flags, func(j *Job) *bool { return &j.Behind }),
 	}
 }
 

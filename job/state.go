@@ -84,6 +84,7 @@ const (
 	onOverrun  trigger = "OVERRUN" // the execution timeout passed
 	onCancel   trigger = "CANCEL"
 	onExpire   trigger = "EXPIRE" // expires_at passed before the job started
+	onLimit    trigger = "LIMIT"  // it came up, its rate limit was exhausted, and it does not wait
 	onRevive   trigger = "REVIVE" // manual retry out of the dead letters
 	onDrop     trigger = "DROP"   // to make room in a queue that is full, contract §4.13
 )
@@ -129,6 +130,8 @@ var transitions = map[transition]bool{
 	{Pending, onExpire, Discarded}:    true,
 	{Retryable, onExpire, Discarded}:  true,
 	{Available, onDrop, Discarded}:    true, // contract §4.13 drop_oldest
+	{Available, onLimit, Scheduled}:   true, // contract §4.12, on_limit reschedule
+	{Available, onLimit, Discarded}:   true, // and drop
 }
 
 // move is the only place in the program that assigns State. It refuses what the
@@ -147,6 +150,9 @@ func (j *Job) move(on trigger, to State, now time.Time) error {
 	}
 	if to.Terminal() {
 		j.FinishedAt = now
+	}
+	if to != Available {
+		j.Behind = false
 	}
 	if !j.Holds.Has(to) {
 		j.Holds = 0 // and it never takes its unique key again (ojs-unique-jobs.md §9.2)

@@ -50,6 +50,7 @@ type ReadTx interface {
 	WorkerReader
 	EventReader
 	CronReader
+	LimitReader
 	SchemaReader
 	WorkflowReader
 }
@@ -195,9 +196,10 @@ type FirstInserter interface {
 // WorkTx is what a Tx can do beside storing jobs.
 type WorkTx interface {
 	ReadTx
+	LimitWriter
 	// Available returns up to n available jobs: the queues in the order given,
 	// inside one by priority, highest first, then by Seq. Queues whose settings say
-	// that they are paused have none.
+	// that they are paused have none, and what is Behind is passed over.
 	// It and Due may return fewer when they are large, but at least one if there is one.
 	Available(queues []string, n int) ([]*Job, error)
 	// Due returns up to n jobs in state s whose DueAt is not after before, the

@@ -141,13 +141,6 @@ func (k WorkflowKind) list() string {
 	return "steps"
 }
 
-func under(path, name string) string {
-	if path == "" {
-		return name
-	}
-	return path + "." + name
-}
-
 // look checks one workflow, nested or not.
 func (c *compiler) look(s *WorkflowSpec, path string, depth int) {
 	list := under(path, s.Kind.list())

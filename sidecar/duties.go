@@ -23,6 +23,7 @@ const (
 	dutyWorkers
 	dutyPrune
 	dutyTrim
+	dutyOpen
 )
 
 func (s *Sidecar) duties() []duty {
@@ -33,6 +34,7 @@ func (s *Sidecar) duties() []duty {
 		dutyWorkers: {"workers", s.watch},
 		dutyPrune:   {"prune", s.prune},
 		dutyTrim:    {"trim", s.trim},
+		dutyOpen:    {"open", s.open},
 	}
 }
 

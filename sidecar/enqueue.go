@@ -159,6 +159,9 @@ func (s *Sidecar) storeAll(ctx context.Context, es []job.Checked, now time.Time,
 			receipts[i].Warnings = append(receipts[i].Warnings, p.Warning())
 		}
 	}
+	if len(receipts) == 1 && receipts[0].Asks() {
+		receipts[0].Permits = s.permits(ctx, receipts[0].Job)
+	}
 	return receipts, nil
 }
 

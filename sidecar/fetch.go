@@ -134,7 +134,7 @@ type claiming struct {
 	now     time.Time
 	asked   *question
 	got     []*job.Job
-	expired int  // found on the way, and discarded
+	expired int  // found on the way, and put away: expired, or stopped by a limit that they do not wait for
 	noRoom  bool // there is no memory for the first of them
 	looked  bool // it was done at all
 }
@@ -151,17 +151,33 @@ func (c *claiming) do(t *turn) error {
 	if c.f.Room != nil {
 		c.f.Room.Reset()
 	}
+	if err := t.openDue(c.now); err != nil {
+		return err
+	}
 	for ask := c.f.Count; ask > 0; {
 		found, err := t.Available(c.f.Queues, ask)
 		if err != nil {
 			return err
 		}
-		before := c.expired
-		for _, j := range found {
+		before, again := c.expired, false
+		for i := 0; i < len(found); i++ {
+			j, known := found[i], len(t.changes)
 			if j.Expired(c.now) {
 				err = j.Expire(c.now)
 				c.expired++
 			} else if len(c.got) < c.f.Count {
+				if j.Asks() {
+					may, err := t.mayStart(j, c.now)
+					if err != nil {
+						return err
+					}
+					if !may {
+						if again = true; j.State != job.Available {
+							c.expired++
+						}
+						continue
+					}
+				}
 				if c.f.Room != nil && !c.f.Room.Take(j.Size()) {
 					c.noRoom = len(c.got) == 0 && c.expired == 0
 					return nil
@@ -180,14 +196,43 @@ func (c *claiming) do(t *turn) error {
 			if err := t.save(j); err != nil {
 				return err
 			}
+			if j.Asks() {
+				var all bool
+				found, all = withNext(found, i+1, j.Queue, t.changes[known:])
+				again = again || !all
+			}
 		}
 		// Where some have expired there may be more: look at many at once.
 		ask = 0
 		if c.expired > before && c.expired < slice && len(c.got) < c.f.Count {
 			ask = maxCount
+		} else if again && c.expired < slice {
+			ask = c.f.Count - len(c.got)
 		}
 	}
 	return nil
+}
+
+// withNext puts the jobs that have come in line, as one of a queue was taken, among those
+// that were found, from a place on. all is false where some belong behind all of them or
+// to another queue: then it takes another look.
+func withNext(found []*job.Job, from int, queue string, changes []change) (_ []*job.Job, all bool) {
+	all = true
+	for _, c := range changes {
+		if !c.promoted {
+			continue
+		}
+		at := from
+		for at < len(found) && found[at].Queue == queue && found[at].Before(c.job) {
+			at++
+		}
+		if c.job.Queue != queue || at == len(found) {
+			all = false
+			continue
+		}
+		found = slices.Insert(found, at, c.job.Clone())
+	}
+	return found, all
 }
 
 // end is what has come of a transaction that is on disk. more reports that there may be

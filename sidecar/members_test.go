@@ -62,6 +62,7 @@ var all = []asked{
 		e.Unique = text(`{"key":"u%d","period":"PT1H","states":["available","completed"]}`, n)
 	}},
 	{"Deduplication", func(e *job.Envelope, n int) { e.Deduplication = text(`{"id":"d%d","ttl":5}`, n) }},
+	{"RateLimit", func(e *job.Envelope, n int) { e.RateLimit = text(`{"key":"k%d","concurrency":5}`, n) }},
 	{"CustomID", func(e *job.Envelope, n int) { e.CustomID = fmt.Sprint("c", n) }},
 	{"Extra", func(e *job.Envelope, n int) {
 		e.Extra = json.RawMessage(`{"tags":["x"], "":0,"a\"b":null,"version":2,"dead":true,"options":{"x_mine":{"id":1}}}`)

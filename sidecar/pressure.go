@@ -145,7 +145,7 @@ func (t *turn) makeSpace(p job.Pressure, n int, a admission, of int, now time.Ti
 			e.Message += "; too few of them are available to be dropped"
 			return atIndex(e, a.first, of)
 		}
-		if err := old[i].Drop(now, p); err != nil {
+		if err := old[i].Displace(now, p); err != nil {
 			return err
 		}
 		if err := t.save(old[i]); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/outrider-jobs/outrider/job"
 )
@@ -16,6 +17,7 @@ type turn struct {
 	s       *Sidecar
 	jobs    job.JobWriter
 	changes []change
+	limits  *limiting // nil as long as no job of its has a rate limit
 	room    [2]change // for changes: most transactions change one job or two
 	serving *serving  // nil as long as nobody waited for its jobs
 
@@ -27,6 +29,8 @@ type change struct {
 	job  *job.Job  // as it is now
 	from job.State // before; None for a new job
 	next job.ID    // of one that has ended: whom those wait for now that waited for it
+
+	promoted, demoted bool // it stays available, and has come in line, or is behind now
 }
 
 // ends reports whether the job has ended.
@@ -39,6 +43,9 @@ func (s *Sidecar) update(ctx context.Context, fn func(*turn) error) error {
 	run := func(tx job.Tx) error {
 		s.unserve(t)
 		t.WorkTx, t.jobs, t.changes, t.released = tx, tx, t.room[:0], 0
+		if t.limits != nil {
+			t.limits.opens = time.Time{}
+		}
 		if err := fn(t); err != nil {
 			return err
 		}
@@ -67,6 +74,9 @@ func (s *Sidecar) update(ctx context.Context, fn func(*turn) error) error {
 func (s *Sidecar) stored(t *turn) {
 	defer s.handOver(t)
 	s.committed(t.everything())
+	if t.limits != nil && !t.limits.opens.IsZero() {
+		s.clock.wake(dutyOpen, later(t.limits.opens, s.now()))
+	}
 }
 
 // save stores what has become of a job.
@@ -83,7 +93,14 @@ func (t *turn) put(j *job.Job, write func(*job.Job) error) error {
 			t.s.retain(t, j)
 		}
 	}
-	err := write(j)
+	if j.Asks() {
+		return t.putLimited(j, func(j *job.Job) error { return t.stored(c, write) })
+	}
+	return t.stored(c, write)
+}
+
+func (t *turn) stored(c change, write func(*job.Job) error) error {
+	err := write(c.job)
 	if err == nil {
 		t.changes = append(t.changes, c)
 	}
@@ -141,6 +158,10 @@ func (t *turn) alive(id job.ID) job.ID {
 // insert stores a new job.
 func (t *turn) insert(j *job.Job) error {
 	t.inherit(j)
+	if j.Asks() {
+		_, err := t.insertLimited(j, func() (bool, error) { return true, t.jobs.InsertJob(j) })
+		return err
+	}
 	err := t.jobs.InsertJob(j)
 	if err == nil {
 		t.changes = append(t.changes, change{job: j})
@@ -157,6 +178,9 @@ func (t *turn) insertFirst(j *job.Job) (bool, error) {
 		return false, nil
 	}
 	t.inherit(j)
+	if j.Asks() {
+		return t.insertLimited(j, func() (bool, error) { return first.InsertFirst(j) })
+	}
 	stored, err := first.InsertFirst(j)
 	if stored {
 		t.changes = append(t.changes, change{job: j})
@@ -168,6 +192,9 @@ func (t *turn) insertFirst(j *job.Job) (bool, error) {
 func (t *turn) insertAll(js []*job.Job) (stored []bool, err error) {
 	for _, j := range js {
 		t.inherit(j)
+	}
+	if slices.ContainsFunc(js, func(j *job.Job) bool { return j.Asks() }) {
+		return t.insertEach(js)
 	}
 	stored, err = t.jobs.InsertJobs(js)
 	for i := range stored {
@@ -183,6 +210,33 @@ func (t *turn) inherit(j *job.Job) {
 	if c := t.configOf(j.Queue); c.DefaultRetry != nil {
 		j.Under(&t.s.o.Rules).In(c).InheritRetry()
 	}
+}
+
+// insertEach is insertAll where some have a rate limit: where one stands in its lane
+// depends on those before it.
+func (t *turn) insertEach(js []*job.Job) (stored []bool, err error) {
+	for len(js) > 0 {
+		n := slices.IndexFunc(js, func(j *job.Job) bool { return j.Asks() })
+		var some []bool
+		switch n {
+		case 0:
+			n, some = 1, make([]bool, 1)
+			some[0], err = t.insertLimited(js[0], func() (bool, error) {
+				one, err := t.jobs.InsertJobs(js[:1])
+				return err == nil && one[0], err
+			})
+		case -1:
+			n = len(js)
+			fallthrough
+		default:
+			some, err = t.insertAll(js[:n])
+		}
+		if err != nil {
+			return nil, err
+		}
+		stored, js = append(stored, some...), js[n:]
+	}
+	return stored, nil
 }
 
 // remove deletes a job for good. Nobody waits for that.
@@ -221,34 +275,39 @@ func (s *Sidecar) committed(changes []change) {
 	s.logFailed(changes)
 }
 
-// enters reports whether the job has entered its queue.
-func (c change) enters() bool { return c.job.State == job.Available && c.from != job.Available }
+// enters reports whether the job has come in line in its queue.
+func (c change) enters() bool { return (c.from != job.Available || c.promoted) && c.job.InLine() }
 
-// entered yields the jobs that have entered their queues and have not left them in the
-// same transaction.
+// leaves reports whether the job is in line no more.
+func (c change) leaves() bool {
+	return c.from == job.Available && c.job.State != job.Available || c.demoted
+}
+
+// entered yields the jobs that have come in line in their queues and have not left it in
+// the same transaction.
 func entered(changes []change) iter.Seq[*job.Job] {
 	return func(yield func(*job.Job) bool) {
 		found := false
-		var left map[job.ID]bool
-		for _, c := range changes {
+		var left map[job.ID]int // where they left for the last time
+		for i, c := range changes {
 			if c.enters() {
 				found = true
-			} else if found && c.from == job.Available && c.job.State != job.Available {
+			} else if found && c.leaves() {
 				if left == nil {
-					left = map[job.ID]bool{}
+					left = map[job.ID]int{}
 				}
-				left[c.job.ID] = true
+				left[c.job.ID] = i
 			}
 		}
-		for _, c := range changes {
-			if found && c.enters() && !left[c.job.ID] && !yield(c.job) {
+		for i, c := range changes {
+			if found && c.enters() && left[c.job.ID] <= i && !yield(c.job) {
 				return
 			}
 		}
 	}
 }
 
-// ringFor wakes a waiting FETCH for each job that has entered its queue and has not
+// ringFor wakes a waiting FETCH for each job that has come in line in its queue and has not
 // left it in the same transaction.
 func (s *Sidecar) ringFor(changes []change) {
 	if s.wakeups.present.Load() == 0 {

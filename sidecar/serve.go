@@ -41,7 +41,7 @@ func (s *Sidecar) serve(t *turn) error {
 		return nil
 	}
 	v.refused, v.spoilt = true, true // unless it comes to its end
-	err := s.serveAll(t, t.changes)
+	err := s.serveAll(t)
 	if err == nil {
 		err = t.release() // of jobs that had expired
 	}
@@ -53,20 +53,31 @@ func (s *Sidecar) serve(t *turn) error {
 	return nil
 }
 
-// serveAll serves the queues that jobs have entered.
-func (s *Sidecar) serveAll(t *turn, changes []change) error {
+// serveAll serves the queues that jobs have come in line in, also those that come in line
+// because another was handed out.
+func (s *Sidecar) serveAll(t *turn) error {
 	handed := map[job.ID]bool{}
-	var closed map[string]bool // queues whose first in line gets nothing now
+	closed := map[string]bool{} // queues whose first in line gets nothing now
+	for from := 0; from < len(t.changes); {
+		changes := t.changes[from:]
+		from = len(t.changes)
+		more, err := s.serveSome(t, changes, handed, closed)
+		if err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// serveSome does so for some changes, and reports whether it may go on.
+func (s *Sidecar) serveSome(t *turn, changes []change, handed map[job.ID]bool, closed map[string]bool) (more bool, err error) {
 	for j := range entered(changes) {
 		for !handed[j.ID] && !closed[j.Queue] { // who is served may take older ones, or have no room
 			c, err := s.serveOne(t, j.Queue)
 			if err != nil {
-				return err
+				return false, err
 			}
 			if c == nil || !c.served() {
-				if closed == nil {
-					closed = map[string]bool{}
-				}
 				closed[j.Queue] = true
 			}
 			if c == nil {
@@ -76,11 +87,11 @@ func (s *Sidecar) serveAll(t *turn, changes []change) error {
 				handed[j.ID] = true
 			}
 			if len(handed) >= maxCount || c.expired > 0 { // there may be very many of those
-				return nil
+				return false, nil
 			}
 		}
 	}
-	return nil
+	return true, nil
 }
 
 // serveOne claims for the one that has waited longest for a queue. It returns nil if

@@ -47,10 +47,10 @@ func entryOf(k kept) entry { return entry{k.n, int64(k.Priority), k.Seq} }
 
 // moved keeps the head of a queue right when a job of it changes. Either may have no Job.
 func (hs heads) moved(was, now kept) {
-	if was.Job != nil && was.State == job.Available {
+	if was.Job != nil && was.InLine() {
 		hs.left(was.Queue, entryOf(was))
 	}
-	if now.Job != nil && now.State == job.Available {
+	if now.Job != nil && now.InLine() {
 		hs.entered(now.Queue, entryOf(now))
 	}
 }
@@ -90,7 +90,7 @@ func (hs heads) left(queue string, e entry) {
 func (t *tx) head(queue string, n int) (jobs []*job.Job, whole bool, err error) {
 	h := t.w.heads[queue]
 	for again := false; ; again = true {
-		if h == nil || again || !h.whole && len(h.entries) < n || len(h.entries) == 0 && t.counted(queue, job.Available) > 0 {
+		if h == nil || again || !h.whole && len(h.entries) < n || len(h.entries) == 0 && t.claimable(queue) > 0 {
 			if h, err = t.walk(queue, max(n, walkAhead)); err != nil {
 				return nil, false, err
 			}
@@ -104,14 +104,19 @@ func (t *tx) head(queue string, n int) (jobs []*job.Job, whole bool, err error) 
 	}
 }
 
+// claimable is how many jobs of a queue are in line.
+func (t *tx) claimable(queue string) int64 {
+	return t.counted(queue, job.Available) - t.counted(queue, behindCount)
+}
+
 // waitsAs reports whether a job waits in a queue in the place of an entry.
 func waitsAs(j *job.Job, queue string, e entry) bool {
-	return j.State == job.Available && j.Queue == queue && int64(j.Priority) == e.a && j.Seq == e.b
+	return j.InLine() && j.Queue == queue && int64(j.Priority) == e.a && j.Seq == e.b
 }
 
 // nextAvailable reads the index jobs_claim, and the jobs that it names.
 var nextAvailable = `SELECT e_n, e_priority, e_seq, +s.n AS "", ` + namesOf(allColumns, "+", ` AS ""`) + ` FROM (
-SELECT n AS e_n, priority AS e_priority, seq AS e_seq FROM job_states WHERE queue = ? AND state_code = 1 ORDER BY priority DESC, seq LIMIT ?)
+SELECT n AS e_n, priority AS e_priority, seq AS e_seq FROM job_states WHERE queue = ? AND state_code = 1 AND behind = 0 ORDER BY priority DESC, seq LIMIT ?)
 LEFT JOIN job_states AS s ON s.n = e_n LEFT JOIN job_bodies AS b ON b.n = e_n`
 
 // walk reads the head of a queue anew, at least n jobs of it if there are so many that
@@ -152,8 +157,8 @@ func (t *tx) walk(queue string, n int) (*head, error) {
 		}
 		if err == nil && answered < ask {
 			h.whole = true
-			if q := t.w.queues[queue]; q != nil && q.Available > int64(answered) {
-				if n := t.counted(queue, job.Available); n != int64(answered) {
+			if q := t.w.queues[queue]; q != nil && q.Available-q.behind > int64(answered) {
+				if n := t.claimable(queue); n != int64(answered) {
 					t.w.suspect(&badIndex{claimIndex, fmt.Sprintf("it holds %d jobs of the queue %q, where %d wait", answered, queue, n)})
 				}
 			}

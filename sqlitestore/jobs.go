@@ -335,6 +335,9 @@ func (t *tx) count(j *job.Job, n int64) {
 	if j.After != "" {
 		t.call.waiting += n
 	}
+	if j.Behind {
+		t.call.counts = append(t.call.counts, count{j.Queue, behindCount, n, at})
+	}
 	if j.Dead {
 		t.call.counts = append(t.call.counts, count{j.Queue, deadCount, n, at})
 	}

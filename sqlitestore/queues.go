@@ -16,7 +16,8 @@ type queueRow struct {
 	CreatedAt int64
 	Scheduled, Available, Pending, Active, Retryable,
 	Completed, Cancelled, Discarded, Dead int64
-	slot slot // the present one
+	slot   slot  // the present one
+	behind int64 // of Available; no column
 }
 
 const (
@@ -59,6 +60,9 @@ func (q *queueRow) counters() [9]*int64 {
 
 // counter is where the count of a state is kept.
 func (q *queueRow) counter(s job.State) *int64 {
+	if s == behindCount {
+		return &q.behind
+	}
 	i := slices.Index(counted, s)
 	if i < 0 {
 		panic("sqlitestore: no counter for state " + strconv.Quote(string(s)))

@@ -43,7 +43,7 @@ func rottenEntry(index string, n int64) *badIndex {
 }
 
 // jobIndexes are the indexes of the jobs, as schema.sql names them.
-var jobIndexes = []string{idIndex, claimIndex, dueIndex, deadIndex, heldIndex, pastIndex, dedupIndex, customIndex, afterIndex}
+var jobIndexes = []string{idIndex, claimIndex, dueIndex, deadIndex, heldIndex, pastIndex, dedupIndex, customIndex, afterIndex, laneIndex}
 
 const (
 	idIndex     = "jobs_id"
@@ -55,6 +55,7 @@ const (
 	dedupIndex  = "jobs_dedup"
 	customIndex = "jobs_custom"
 	afterIndex  = "jobs_after"
+	laneIndex   = "jobs_lane"
 )
 
 // suspects are the indexes that were found damaged. Readers find some of them, too,

@@ -140,6 +140,10 @@ const (
 	goneQueue job.State = "gone"
 )
 
+// behindCount counts those of the available jobs that are not to be claimed. It is kept in
+// memory alone.
+const behindCount job.State = "behind"
+
 // reset makes the transaction ready for the next group.
 func (t *tx) reset() {
 	t.drop()

@@ -57,6 +57,7 @@ type writer struct {
 	cache    cache
 	nodes    nodes // of workflows, as committed
 	heads    heads
+	limits   limits
 	tx       *tx          // used again for every group
 	lock     *fileLock    // on the database
 	stood    time.Time    // when the claim was last looked at
@@ -329,6 +330,7 @@ func (w *writer) try(tx *tx, c *call, careful bool) error {
 	cause := tx.failed
 	if tx.wrote {
 		clear(w.heads) // what left them is back
+		w.limits.forget()
 	}
 	tx.drop()
 	if w.torn = w.showsBadIndex(cause); w.torn {
@@ -374,6 +376,7 @@ func (w *writer) forget() {
 	w.cache.reset()
 	w.nodes = nil
 	clear(w.heads)
+	w.limits.forget()
 }
 
 // load reads what the writer keeps in memory.
@@ -392,6 +395,9 @@ func (w *writer) load() error {
 	}
 	if err := w.unprepared.Get(&w.waiting, countWaiting); err != nil {
 		return fmt.Errorf("count the jobs that wait for another: %w", err)
+	}
+	if err := w.loadLimits(); err != nil {
+		return fmt.Errorf("count the jobs that wait for a limit: %w", err)
 	}
 	if w.seq, err = number(w.conn, lastSeq); err == nil {
 		w.events, err = number(w.conn, lastEvent)

@@ -49,6 +49,8 @@ var happened = map[string]func(*testing.T, *job.Job){
 	"RewrittenAt": func(t *testing.T, j *job.Job) { j.RewrittenAt = Now.Add(time.Second) },
 	"After":       func(t *testing.T, j *job.Job) { j.After = New(t, "q", nil).ID },
 	"Keep":        func(t *testing.T, j *job.Job) { j.Keep = Now.Add(time.Hour) },
+	"Lane":        func(t *testing.T, j *job.Job) { j.Lane = "k" },
+	"Behind":      func(t *testing.T, j *job.Job) { j.Lane, j.Behind = "k", true },
 	"Result":      func(t *testing.T, j *job.Job) { j.Result = json.RawMessage(`null`) },
 	"Error":       func(t *testing.T, j *job.Job) { j.Error = json.RawMessage(`{"type":"E","message":"m"}`) },
 	"Progress": func(t *testing.T, j *job.Job) {
@@ -132,6 +134,7 @@ func statusChanges(t *testing.T, s job.Store) {
 			}
 			claimed, plain := with.Clone(), with.Clone()
 			claimed.State, claimed.Attempt, claimed.StartedAt, claimed.DueAt = job.Active, claimed.Attempt+1, Now, Now.Add(time.Hour)
+			claimed.Behind = false
 			claimed.Lease = job.Lease{Token: "c", Worker: "x", Length: time.Hour, Until: Now.Add(time.Hour)}
 			if reflect.ValueOf(&plain.Status).Elem().FieldByIndex(f.Index).SetZero(); plain.State == "" {
 				plain.State = job.Available

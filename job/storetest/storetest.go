@@ -77,6 +77,11 @@ func Run(t *testing.T, open func(t *testing.T) job.Store) {
 		{"a first tick is claimed from the zero time", cronZeroSteps},
 		{"a call that fails gives its tick back", cronStepUndone},
 		{"a tick that many claim makes one job", cronNeighbours},
+		{"a limit comes back as it was stored", limitsRoundTrip},
+		{"a call that fails leaves a limit as it was", limitUndone},
+		{"limits open in the order of their time", limitsOpen},
+		{"the first of a lane is found", laneHeads},
+		{"who is behind is not claimed", behind},
 		{"schemas are kept in their order, each once", schemas},
 		{"a closed store is Unavailable", closed},
 	} {
@@ -199,6 +204,9 @@ func Audit(t Reporter, s job.Store) {
 			auditKeys(t, tx, jobs, holding)
 			return nil
 		})
+	}
+	if err == nil {
+		err = auditLimits(t, s, jobs)
 	}
 	places := map[string]job.ID{}
 	for _, j := range jobs {

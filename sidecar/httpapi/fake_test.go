@@ -71,6 +71,10 @@ type fake struct {
 	workflow       func(context.Context, job.ID) (*job.Workflow, error)
 	workflows      func(context.Context, job.WorkflowFilter) (job.WorkflowPage, error)
 	cancelWorkflow func(context.Context, job.ID) (*job.Workflow, error)
+	limits         func(context.Context, job.LimitFilter) (job.LimitPage, error)
+	limit          func(context.Context, string) (job.LimitInfo, error)
+	override       func(context.Context, string, job.Pace) (job.LimitInfo, error)
+	dropLimit      func(context.Context, string) (job.LimitInfo, error)
 }
 
 func (f *fake) Enqueue(context.Context, ...job.Envelope) ([]job.Receipt, error) {
@@ -311,6 +315,26 @@ func (f *fake) Workflows(ctx context.Context, q job.WorkflowFilter) (job.Workflo
 func (f *fake) CancelWorkflow(ctx context.Context, id job.ID) (*job.Workflow, error) {
 	f.calls.Add(1)
 	return f.cancelWorkflow(ctx, id)
+}
+
+func (f *fake) Limits(ctx context.Context, q job.LimitFilter) (job.LimitPage, error) {
+	f.calls.Add(1)
+	return f.limits(ctx, q)
+}
+
+func (f *fake) Limit(ctx context.Context, key string) (job.LimitInfo, error) {
+	f.calls.Add(1)
+	return f.limit(ctx, key)
+}
+
+func (f *fake) OverrideLimit(ctx context.Context, key string, p job.Pace) (job.LimitInfo, error) {
+	f.calls.Add(1)
+	return f.override(ctx, key, p)
+}
+
+func (f *fake) DropLimitOverride(ctx context.Context, key string) (job.LimitInfo, error) {
+	f.calls.Add(1)
+	return f.dropLimit(ctx, key)
 }
 
 // quiet are options whose answers never change.

@@ -46,6 +46,9 @@ func (a *api) push(c echo.Context) error {
 		status = http.StatusOK
 	}
 	located(c, rs[0].ID)
+	if rs[0].Permits != nil {
+		wire.SetPermits(c.Response().Header(), *rs[0].Permits)
+	}
 	return reply(c, status, func(dst []byte) []byte { return wire.AppendReceipt(dst, rs[0]) })
 }
 
