@@ -82,6 +82,7 @@ func world() *fake {
 	rostering(f)
 	keeping(f)
 	timing(f)
+	flowing(f)
 	progressing(f)
 	schooling(f)
 	return f
