@@ -94,18 +94,16 @@ func (f *Flow) Checks(fn func(n *FlowNode, c *Checked) error) error {
 func (f *Flow) Sign() error {
 	h := sha256.New()
 	for _, n := range f.Nodes {
-		o := rawjson.Object(nil)
-		o.Str("kind", string(n.Kind)).Str("step", n.Step).Str("callback", n.Callback).Int("parent", int64(n.Parent)).Str("needs", fmt.Sprint(n.Needs))
+		var push []byte
 		if n.check != nil {
 			e := *n.check
 			e.e.ID = ""
-			push, err := rawjson.Canonical(e.AppendPush(nil))
-			if err != nil {
+			var err error
+			if push, err = rawjson.Canonical(e.AppendPush(nil)); err != nil {
 				return err
 			}
-			o.Raw("push", push)
 		}
-		h.Write(o.Close())
+		fmt.Fprintf(h, "%s %q %s %d %d %s\n", n.Kind, n.Step, n.Callback, n.Parent, n.Needs, push)
 	}
 	f.Digest = hex.EncodeToString(h.Sum(nil))
 	return nil

@@ -23,6 +23,9 @@ func DecodeWorkflow(raw []byte) (job.WorkflowSpec, error) {
 	if err := job.CheckJSON(raw); err != nil {
 		return job.WorkflowSpec{}, err
 	}
+	if err := job.Members(raw, func(string, json.RawMessage) error { return nil }); err != nil { // it may be no object
+		return job.WorkflowSpec{}, err
+	}
 	d := flowDecoder{}
 	s := d.workflow(raw, "", nil, 1)
 	switch {
@@ -318,7 +321,9 @@ func pushOf(b *rawjson.Writer, st job.Step) {
 	if st.Callback != "" {
 		options := begin()
 		options.Splice(rawjson.Member(push, "options"))
-		options.Str("callback_type", st.Callback)
+		if own := rawjson.Member(push, "options"); !rawjson.Has(own, "callback_type") {
+			options.Str("callback_type", st.Callback)
+		}
 		push = rawjson.Without(push, "options")
 		b.Splice(push)
 		b.Raw("options", options.Close())

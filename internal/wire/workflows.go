@@ -17,7 +17,7 @@ func byJobs(k job.WorkflowKind) bool { return k == job.KindGroup || k == job.Kin
 func appendWorkflow(b *rawjson.Writer, w *job.Workflow) {
 	workflowHead(b, w)
 	b.Int("jobs_total", int64(w.Total)).Int("jobs_completed", int64(w.Completed)).Int("jobs_failed", int64(w.Failed))
-	b.Int("steps_failed", int64(w.Failed)).Int("steps_cancelled", int64(w.Cancelled)).Int("steps_already_completed", int64(w.Completed))
+	b.Int("steps_already_completed", int64(w.Completed))
 	objects(b, "steps", w.Steps, appendStep)
 	if w.Kind == job.KindBatch {
 		b.Object("callbacks")
@@ -38,6 +38,7 @@ func appendWorkflow(b *rawjson.Writer, w *job.Workflow) {
 func workflowHead(b *rawjson.Writer, w *job.Workflow) {
 	b.Str("id", string(w.ID)).Str("type", string(w.Kind)).Str("name", w.Name).Str("state", string(w.State))
 	b.Int("step_count", int64(w.Total)).Int("steps_total", int64(w.Total)).Int("steps_completed", int64(w.Completed))
+	b.Int("steps_failed", int64(w.Failed)).Int("steps_cancelled", int64(w.Cancelled))
 	b.Time("created_at", w.CreatedAt)
 	ended(b, w)
 }

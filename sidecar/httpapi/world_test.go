@@ -83,6 +83,7 @@ func world() *fake {
 	rostering(f)
 	keeping(f)
 	timing(f)
+	flowing(f)
 	progressing(f)
 	schooling(f)
 	return f
