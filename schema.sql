@@ -60,6 +60,7 @@ CREATE TABLE job_states (
   errors        TEXT,
   progress      TEXT,    -- what its worker has told of it last, as JSON
   checkpoint    TEXT,    -- where its next attempt may go on, as JSON
+  tenant        TEXT,    -- that its meta names
   lane          TEXT,    -- the key of the limit that it waits for when it is available
   behind        INTEGER NOT NULL DEFAULT 0 -- 1 while it is available and not to be claimed: it is not the first of its lane, or the limit is exhausted
 ) STRICT;
@@ -80,6 +81,9 @@ CREATE INDEX jobs_claim ON job_states (queue, priority DESC, seq) WHERE state_co
 
 -- LaneHead, LaneHeads, LaneDepth: those that wait under one key, the first of each queue first.
 CREATE INDEX jobs_lane ON job_states (lane, queue, priority DESC, seq, behind) WHERE state_code = 1 AND lane IS NOT NULL;
+
+-- AvailableOf, TenantCounts: the jobs of one tenant.
+CREATE INDEX jobs_tenant ON job_states (tenant, queue, state_code, behind, priority DESC, seq) WHERE tenant IS NOT NULL;
 
 -- Due, NextDue, Held: what a clock must look at, and when; seq keeps those of one instant in order.
 CREATE INDEX jobs_due ON job_states (state_code, due_at, seq) WHERE due_at IS NOT NULL;

@@ -78,6 +78,7 @@ type Status struct {
 	RewrittenAt time.Time     // when a later PUSH last overwrote its args and meta
 	After       ID            // the job whose end it waits for, or would if it had not been activated; never one that has ended
 	Keep        time.Time     // a window needs it until then, also finished; Forever: as long as it is stored
+	Tenant      string        // that its meta names; empty for none
 	Lane        string        // the key under which it waits when that is exhausted; empty for a job that does not
 	Result      json.RawMessage
 	Error       json.RawMessage // the latest error; ACK removes it

@@ -56,7 +56,7 @@ func TestPlans(t *testing.T) {
 		{"toldOf", selectLastEvent}, {"eventChunk", eventChunk}, {"oldest dead", listed("s.n", dead) + oldestDead},
 		{"cronByName", cronByName}, {"allCrons", allCrons}, {"putCron", putCron}, {"stepCron", stepCron}, {"deleteCron", deleteCron},
 		{"limitByKey", limitByKey}, {"someLimits", someLimits}, {"countLimits", countLimits}, {"openingLimits", openingLimits}, {"nextOpening", nextOpening},
-		{"putLimit", putLimit}, {"deleteLimit", deleteLimit}, {"laneHead", laneHead}, {"laneNext", laneNext}, {"laneDepth", laneDepth}, {"countBehind", countBehind},
+		{"putLimit", putLimit}, {"deleteLimit", deleteLimit}, {"laneHead", laneHead}, {"laneNext", laneNext}, {"laneDepth", laneDepth}, {"countBehind", countBehind}, {"tenantJobs", tenantJobs}, {"countTenant", countTenant}, {"list of a tenant", listed("b.n", job.Filter{Tenant: "t"}) + " ORDER BY id_bytes DESC LIMIT ?"},
 	} {
 		fmt.Fprintf(&b, "%s\n", q.name)
 		for _, line := range plan(t, s, q.sql) {

@@ -11,6 +11,7 @@ type statements struct {
 	putQueue, putMark, putEvents                            *stmt
 	cronByName, stepCron                                    *stmt
 	limitByKey, putLimit, laneHead, laneNext, opening       *stmt
+	tenantJobs                                              *stmt
 
 	plainBody, plainState, keyedState sized
 }
@@ -29,7 +30,7 @@ func (w *writer) prepare() error {
 		{&w.st.available, nextAvailable}, {&w.st.due, allDue}, {&w.st.nextDue, nextDue}, {&w.st.waiting, allWaiting},
 		{&w.st.putQueue, putQueue}, {&w.st.putMark, putMark}, {&w.st.putEvents, putEvents},
 		{&w.st.cronByName, cronByName}, {&w.st.stepCron, stepCron},
-		{&w.st.limitByKey, limitByKey}, {&w.st.putLimit, putLimit}, {&w.st.laneHead, laneHead}, {&w.st.laneNext, laneNext}, {&w.st.opening, openingLimits},
+		{&w.st.limitByKey, limitByKey}, {&w.st.putLimit, putLimit}, {&w.st.laneHead, laneHead}, {&w.st.laneNext, laneNext}, {&w.st.opening, openingLimits}, {&w.st.tenantJobs, tenantJobs},
 	} {
 		s, err := prepare(w.conn, p.sql)
 		if err != nil {

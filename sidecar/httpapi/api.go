@@ -97,6 +97,7 @@ func newEcho(svc job.Service, opts Options) *echo.Echo {
 	a.unique(v1)
 	a.crons(v1)
 	a.limits(v1)
+	a.tenants(v1)
 	a.deadLetters(v1)
 	a.events(v1)
 	a.outboxes(v1)

@@ -68,6 +68,7 @@ type fake struct {
 	limits      func(context.Context, job.LimitFilter) (job.LimitPage, error)
 	limit       func(context.Context, string) (job.LimitInfo, error)
 	override    func(context.Context, string, job.Pace) (job.LimitInfo, error)
+	tenant      func(context.Context, string) (job.TenantStats, error)
 	dropLimit   func(context.Context, string) (job.LimitInfo, error)
 }
 
@@ -309,6 +310,11 @@ func (f *fake) OverrideLimit(ctx context.Context, key string, p job.Pace) (job.L
 func (f *fake) DropLimitOverride(ctx context.Context, key string) (job.LimitInfo, error) {
 	f.calls.Add(1)
 	return f.dropLimit(ctx, key)
+}
+
+func (f *fake) TenantStats(ctx context.Context, id string) (job.TenantStats, error) {
+	f.calls.Add(1)
+	return f.tenant(ctx, id)
 }
 
 // quiet are options whose answers never change.
