@@ -19,7 +19,10 @@ CREATE TABLE job_bodies (
   extra         TEXT,
   meta          TEXT,
   args          TEXT    NOT NULL,
-  rate_limit    TEXT
+  flow           TEXT,   -- of a step of a workflow: its id, its place, the place of what it is in, and its name, with / between them
+  parent_results TEXT,   -- of such a step: what it was given, JSON
+  parent_errors  TEXT,
+  rate_limit     TEXT    -- as it was asked for
 ) STRICT;
 
 -- And this is what becomes of it: each step of its life writes what that changes, in
@@ -111,7 +114,7 @@ CREATE INDEX jobs_after ON job_states (after_id) WHERE after_id IS NOT NULL;
 -- last Seq that had been given to a job, and to an event: the largest of all rows count.
 CREATE TABLE queues (
   name       TEXT    NOT NULL PRIMARY KEY,
-  paused     INTEGER NOT NULL,
+  paused     INTEGER NOT NULL, -- of older builds: 0; queue_settings has it
   created_at INTEGER NOT NULL,
   scheduled  INTEGER NOT NULL,
   available  INTEGER NOT NULL,
@@ -123,7 +126,15 @@ CREATE TABLE queues (
   discarded  INTEGER NOT NULL,
   dead       INTEGER NOT NULL,
   last_seq   INTEGER NOT NULL DEFAULT 0,
-  last_event INTEGER NOT NULL DEFAULT 0
+  last_event INTEGER NOT NULL DEFAULT 0,
+  slot           INTEGER NOT NULL DEFAULT 0, -- the minute in which something happened last, and what did
+  slot_enqueued  INTEGER NOT NULL DEFAULT 0,
+  slot_started   INTEGER NOT NULL DEFAULT 0,
+  slot_completed INTEGER NOT NULL DEFAULT 0,
+  slot_failed    INTEGER NOT NULL DEFAULT 0,
+  slot_timed     INTEGER NOT NULL DEFAULT 0, -- of the completed, those of which slot_took is
+  slot_took      INTEGER NOT NULL DEFAULT 0,
+  slot_waited    INTEGER NOT NULL DEFAULT 0  -- of those that started
 ) STRICT, WITHOUT ROWID;
 
 -- What workers have told of themselves, as JSON.
@@ -187,6 +198,86 @@ CREATE TABLE events (
 CREATE TABLE marks (
   name  TEXT    NOT NULL PRIMARY KEY,
   value INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- What has been set of queues by those who run them, as JSON, and of _default for all
+-- that have nothing of their own. It is not in the row of the counters, which nearly
+-- every commit writes.
+CREATE TABLE queue_settings (
+  name TEXT NOT NULL PRIMARY KEY,
+  info TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The minutes before that, of each queue. One in which nothing happened has no row.
+CREATE TABLE queue_slots (
+  queue     TEXT    NOT NULL,
+  slot      INTEGER NOT NULL,
+  enqueued  INTEGER NOT NULL,
+  started   INTEGER NOT NULL,
+  completed INTEGER NOT NULL,
+  failed    INTEGER NOT NULL,
+  timed     INTEGER NOT NULL,
+  took      INTEGER NOT NULL,
+  waited    INTEGER NOT NULL,
+  PRIMARY KEY (queue, slot)
+) STRICT, WITHOUT ROWID;
+
+-- What was answered to requests that bring a key of their own, to be answered again.
+CREATE TABLE answers (
+  key    TEXT    NOT NULL PRIMARY KEY,
+  at     INTEGER NOT NULL,
+  digest TEXT    NOT NULL, -- of the request
+  answer TEXT    NOT NULL
+) STRICT;
+
+-- Workflows, as a list shows them. What becomes of one stands in its first node.
+CREATE TABLE workflows (
+  id_bytes    BLOB    NOT NULL PRIMARY KEY, -- the 16 bytes of its UUID
+  kind        TEXT    NOT NULL,
+  name        TEXT    NOT NULL,
+  state       TEXT    NOT NULL,
+  nodes       INTEGER NOT NULL,             -- how many it has
+  created_at  INTEGER NOT NULL,
+  finished_at INTEGER,
+  digest      TEXT                          -- of what was asked for, where its caller has chosen the id
+) STRICT, WITHOUT ROWID;
+
+-- Workflows: lists of one state. PruneFlows: those that ended first.
+CREATE INDEX workflows_state ON workflows (state, id_bytes);
+CREATE INDEX workflows_ended ON workflows (state, finished_at) WHERE finished_at IS NOT NULL;
+
+-- The elements of a workflow: 0 is the whole, those of one stand side by side. What
+-- becomes of a job stands in ends of what it is in, so that the ends of many jobs in one
+-- commit write one row.
+CREATE TABLE workflow_nodes (
+  flow       BLOB    NOT NULL,
+  idx        INTEGER NOT NULL,
+  parent     INTEGER NOT NULL,
+  kind       TEXT    NOT NULL, -- job, chain, group, batch or dag
+  step       TEXT    NOT NULL,
+  type       TEXT,             -- of a job
+  callback   TEXT,
+  job_id     BLOB,
+  first      INTEGER NOT NULL, -- of its elements
+  size       INTEGER NOT NULL, -- how many those are
+  calls      TEXT,             -- which of them are callbacks, by their places; so are the next two
+  needs      TEXT,
+  feeds      TEXT,
+  stage      INTEGER NOT NULL, -- waiting, released, completed, failed, cancelled
+  calling    INTEGER NOT NULL, -- the callbacks run
+  open       INTEGER NOT NULL,
+  done       INTEGER NOT NULL,
+  failed     INTEGER NOT NULL,
+  stopped    INTEGER NOT NULL,
+  calls_lost INTEGER NOT NULL,
+  wants      INTEGER NOT NULL,
+  fed        INTEGER NOT NULL, -- bytes of results
+  started_at INTEGER,
+  ended_at   INTEGER,
+  ends       BLOB,             -- two bits for each element: open, completed, failed, cancelled
+  results    TEXT,
+  spec       TEXT,             -- the PUSH of a job that was not released yet
+  PRIMARY KEY (flow, idx)
 ) STRICT, WITHOUT ROWID;
 
 -- What jobs with one rate_limit.key, or those of a queue ("@" and its name), may do and

@@ -16,7 +16,7 @@ import (
 type Middleware func(ctx context.Context, j *job.Job, next Handler) (result any, err error)
 
 // Chain is the middleware of a [Worker]. The zero value is empty.
-type Chain = job.Chain[Middleware]
+type Chain = job.Middlewares[Middleware]
 
 // wrap puts the chain around a handler, as it is now.
 func wrap(c *Chain, h Handler) Handler {

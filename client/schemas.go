@@ -10,7 +10,7 @@ import (
 
 // PutSchema registers a schema; see [job.SchemaService].
 func (c *Client) PutSchema(ctx context.Context, s job.Schema) (job.Schema, error) {
-	s, err := s.Check() // only a valid one can be encoded
+	s, err := s.Normalize() // only a valid one can be encoded
 	if err != nil {
 		return job.Schema{}, err
 	}

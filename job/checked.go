@@ -121,6 +121,9 @@ func (c Checked) Envelope() Envelope { return c.e }
 // ID is the id that was asked for, empty if the server is to make one.
 func (c Checked) ID() ID { return c.e.ID }
 
+// Queue is the queue that was asked for.
+func (c *Checked) Queue() string { return c.e.Queue }
+
 // SetID gives an envelope the id that was made for it, a UUIDv7 in lower case. It
 // is Invalid for another, and for the zero Checked.
 func (c *Checked) SetID(id ID) error {

@@ -243,7 +243,10 @@ func TestParseJobOfOtherServers(t *testing.T) {
 	if j.Visibility != time.Minute {
 		t.Errorf("got visibility %v, want 1m", j.Visibility)
 	}
-	if got, want := string(j.Extra), `{"visibility_timeout":"PT1M","parent_results":[1]}`; got != want {
+	if string(j.ParentResults) != "[1]" {
+		t.Errorf("got parent results %s", j.ParentResults)
+	}
+	if got, want := string(j.Extra), `{"visibility_timeout":"PT1M"}`; got != want {
 		t.Errorf("got extra %s, want %s", got, want)
 	}
 }

@@ -24,8 +24,10 @@ const (
 	Forbidden            // the caller may not ask this at all
 	Unsupported          // a version or a feature that this server has not
 	Rejected             // a middleware refused the job
-	Unavailable          // the store cannot answer now; ask again later
 	SchemaViolation      // args are not what their registered schema says
+	QueueFull            // a PUSH to a queue that holds as many jobs as it may; send again later
+	QueueClosed          // a PUSH to a queue that is draining; send again later
+	Unavailable          // the store cannot answer now; ask again later
 )
 
 // ErrForeign is the cause of an error that was answered, but by no job server: by
@@ -110,4 +112,13 @@ func invalid(k Kind, field, format string, args ...any) *Error {
 		e.Details["error_type"] = "validation.retry_policy_invalid"
 	}
 	return e
+}
+
+// DetailsOf are the Details of the first *Error in err's chain, nil if there are none.
+func DetailsOf(err error) map[string]any {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Details
+	}
+	return nil
 }

@@ -20,6 +20,8 @@ type Job struct {
 	was    State   // before the first of them that moved it
 	moved  bool    // there was one
 	rules  *Rules  // what the server decides; see Under
+
+	queue *QueueConfig // of its queue, where that is known; see In
 }
 
 // Envelope is what was asked for. It never changes once the job is enqueued.
@@ -79,12 +81,16 @@ type Status struct {
 	After       ID            // the job whose end it waits for, or would if it had not been activated; never one that has ended
 	Keep        time.Time     // a window needs it until then, also finished; Forever: as long as it is stored
 	Tenant      string        // that its meta names; empty for none
+	Flow        *FlowRef      // the step of a workflow that it is; nil for all others. Never changed
 	Lane        string        // the key under which it waits when that is exhausted; empty for a job that does not
 	Result      json.RawMessage
 	Error       json.RawMessage // the latest error; ACK removes it
 	Errors      json.RawMessage // a JSON array, oldest first, the newest 25
 	Progress    *Progress       // what the worker of its attempt told last; nil: nothing. Nobody changes what it points to
 	Checkpoint  *Checkpoint     // where its next attempt may go on; nil: at the beginning. As Progress
+
+	ParentResults json.RawMessage // of a step of a workflow: a JSON array, what it was given by those before it (contract §4.17)
+	ParentErrors  json.RawMessage // of a callback after a failure: a JSON array beside ParentResults
 }
 
 // Lease is the right of one worker to one attempt (contract §4.8): every change by a worker is fenced by it.

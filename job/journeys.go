@@ -4,6 +4,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"math"
+	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -319,4 +321,61 @@ func setWindow(j *Job, v any) bool {
 		j.DedupUntil = time.UnixMilli(until).UTC()
 	}
 	return ok
+}
+
+// showFlow says of which workflow a job is which step.
+func showFlow(w rawjson.Writer, j *Job, _ View) rawjson.Writer {
+	if j.Flow != nil {
+		w.Str("workflow_id", string(j.Flow.Workflow)).Str("workflow_step", j.Flow.Step)
+	}
+	return w
+}
+
+// takeFlow reads what an answer says of it, which is not its place.
+func takeFlow(j *Job, name string, v json.RawMessage) (bool, error) {
+	if string(v) == "null" {
+		return true, nil
+	}
+	s, err := text(v, name)
+	f := FlowRef{}
+	if j.Flow != nil {
+		f = *j.Flow
+	}
+	if name == "workflow_id" {
+		f.Workflow = ID(s)
+	} else {
+		f.Step = s
+	}
+	j.Flow = &f
+	return true, err
+}
+
+// flowValue is the id of the workflow, the places of the step and of what it is in, and
+// its name, with slashes between them.
+func flowValue(j *Job) any {
+	f := j.Flow
+	if f == nil {
+		return nil
+	}
+	b := make([]byte, 0, 64)
+	b = append(append(b, f.Workflow...), '/')
+	b = append(strconv.AppendInt(b, int64(f.Node), 10), '/')
+	b = append(strconv.AppendInt(b, int64(f.Parent), 10), '/')
+	return string(append(b, f.Step...))
+}
+
+func setFlow(j *Job, v any) bool {
+	s, ok := v.(string)
+	parts := strings.SplitN(s, "/", 4)
+	if !ok || len(parts) != 4 || !utf8.ValidString(s) {
+		return false
+	}
+	node, nerr := strconv.Atoi(parts[1])
+	parent, perr := strconv.Atoi(parts[2])
+	j.Flow = &FlowRef{Workflow: ID(parts[0]), Step: parts[3], Node: node, Parent: parent}
+	return nerr == nil && perr == nil
+}
+
+func sameFlow(a, b *FlowRef) bool {
+	return a == b || a != nil && b != nil && *a == *b
 }

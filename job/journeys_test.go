@@ -37,6 +37,7 @@ var valid = map[string]any{
 	"Lost":      &job.LostLease{Token: "t", Worker: "w", Length: time.Second, At: far, Fetches: 1}, "Holds": job.SetOf(job.Available),
 	"Progress":   &job.Progress{Fraction: 0.25, Measured: true, Message: "half", Data: json.RawMessage(`{"n": 1e2}`), At: far},
 	"Checkpoint": &job.Checkpoint{State: json.RawMessage(`{"n": 1e2}`), Metadata: json.RawMessage(`[]`), Sequence: 3, CreatedAt: far, UpdatedAt: far},
+	"Flow":       &job.FlowRef{Workflow: "01980000-0000-7000-8000-000000000001", Step: "step-1"},
 }
 
 // besides is what else a job must have for a field to mean something.

@@ -175,13 +175,13 @@ func (j *Job) ReleaseKey() {
 	j.keep()
 }
 
-// Stay puts off the removal of a finished job that an open window still needs,
-// to where retention, counted from DueAt, ends with that window, or in 30 days:
+// Stay puts off the removal of a finished job that an open window still needs, or a
+// workflow that has not ended, to where retention, counted from DueAt, ends with that window, or in 30 days:
 // it may be Outlived by then. A dead letter leaves the list, and stays discarded.
 func (j *Job) Stay(now time.Time, retention time.Duration) {
 	j.Dead = false
 	until := now.Add(keepAtLeast)
-	if j.Keep.Before(until) {
+	if j.Keep.After(now) && j.Keep.Before(until) {
 		until = j.Keep
 	}
 	j.DueAt = until.Add(-retention)

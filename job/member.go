@@ -32,6 +32,7 @@ type member struct {
 
 	column string
 	hot    bool // of Envelope: is kept beside what changes, and not in the body
+	cold   bool // of Status: is kept in the body
 
 	// Why one of its journeys has no way for it; empty where it has.
 	unread, unshown, unsent, unkept string

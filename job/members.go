@@ -2,6 +2,7 @@ package job
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -118,7 +119,21 @@ func statusMembers() []member {
 			raws, func(j *Job) *json.RawMessage { return &j.Error }),
 		happened(member{field: "Errors", name: "errors", column: "errors"},
 			raws, func(j *Job) *json.RawMessage { return &j.Errors }),
-	}, append(progressMembers(), ownMembers()...)...)
+	}, slices.Concat(flowMembers(), progressMembers(), ownMembers())...)
+}
+
+// flowMembers are those of a job that is a step of a workflow. They are written once.
+func flowMembers() []member {
+	const fixed = "it is what its workflow made of it"
+	return []member{
+		happened(member{field: "Flow", name: "workflow_id", answers: []string{"workflow_id", "workflow_step"}, column: "flow", cold: true, fixed: fixed,
+			show: showFlow, take: takeFlow, value: flowValue, set: setFlow},
+			kind[*FlowRef]{equal: sameFlow}, func(j *Job) **FlowRef { return &j.Flow }),
+		happened(member{field: "ParentResults", name: "parent_results", column: "parent_results", cold: true, fixed: fixed},
+			raws, func(j *Job) *json.RawMessage { return &j.ParentResults }),
+		happened(member{field: "ParentErrors", name: "parent_errors", column: "parent_errors", cold: true, fixed: fixed, added: true},
+			raws, func(j *Job) *json.RawMessage { return &j.ParentErrors }),
+	}
 }
 
 // ownMembers are the members of Status that the server keeps to itself.
@@ -162,10 +177,6 @@ func ownMembers() []member {
 
 func scheduledAt(e *Envelope) *time.Time { return &e.ScheduledAt }
 func expiresAt(e *Envelope) *time.Time   { return &e.ExpiresAt }
-
-// reserved are the names that only a server sets and that none of our members
-// has; what a client sends there is dropped (ojs-core.md §5.3).
-var reserved = []string{"parent_results", "workflow_id", "workflow_step"}
 
 // remarks are what an answer about a job says beside the job. At the top level of
 // a request, where an answer may be sent again, they are dropped.

@@ -48,14 +48,23 @@ func (j *Job) releases() int {
 }
 
 // policy is the job's effective retry policy. It was validated at PUSH, perhaps by
-// a server that took several spellings of one member. Where it does not say
-// on_exhaustion, the server does.
+// a server that took several spellings of one member. What it does not say the
+// default policy of its queue does, and then the server, for on_exhaustion.
 func (j *Job) policy() RetryPolicy {
 	base := DefaultRetry()
 	base.OnExhaustion = cmp.Or(j.exhaustion(), base.OnExhaustion)
-	p, err := mergeRetry(base, j.Retry, true, false)
+	under := base
+	if j.queue != nil && j.queue.DefaultRetry != nil {
+		if p, err := mergeRetry(base, j.queue.DefaultRetry, true, false); err == nil {
+			under = p
+		}
+	}
+	p, err := mergeRetry(under, j.Retry, true, false)
+	if err != nil { // each of the two is a policy, and both together are none
+		p, err = mergeRetry(base, j.Retry, true, false)
+	}
 	if err != nil {
-		return base
+		return under
 	}
 	return p
 }

@@ -50,9 +50,9 @@ func IsURI(s string) bool {
 	return err == nil && u.Scheme != "" && s != u.Scheme+":" && !strings.ContainsAny(s, " \x00")
 }
 
-// Check is the schema with its URI, if all but the schema itself can be what it says:
+// Normalize is the schema with its URI, if all but the schema itself can be what it says:
 // whether that is one, the service finds out. Invalid, Malformed, TooLarge.
-func (s Schema) Check() (Schema, error) {
+func (s Schema) Normalize() (Schema, error) {
 	if err := checkType(s.Type); err != nil {
 		return s, err
 	}

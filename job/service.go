@@ -19,6 +19,9 @@ type Service interface {
 	TenantService
 	ProgressService
 	SchemaService
+	QueueService
+	BulkService
+	WorkflowService
 }
 
 // Enqueuer takes jobs (ojs-core.md §7.1).
@@ -31,7 +34,9 @@ type Enqueuer interface {
 	// receipt's Existing says so, and the job in it is the stored one. A job that
 	// was rewritten since (see Rewritten) is known by its ID, its type and its
 	// unique policy instead, whatever args it has now. The same ID with another
-	// content is a Duplicate, and so is a job whose unique policy rejects it. An
+	// content is a Duplicate, and so is a job whose unique policy rejects it.
+	// QueueClosed for a queue that is draining. QueueFull for one without room for all of
+	// them, at once or, where its strategy is block, after as long as WithBlock says. An
 	// error about one envelope of several carries its index in Details["index"].
 	Enqueue(ctx context.Context, es ...Envelope) ([]Receipt, error)
 	// EnqueueChecked is Enqueue for envelopes that are checked already. It does not
@@ -50,6 +55,7 @@ type Receipt struct {
 	AllReplaced []ID      // all of them, Replaced first, where there are several
 	Permits     *Permits  // what the key of its rate limit lets through just now, where it names one
 	Warnings    []Warning // what the sender of the envelope may not have meant; see [Checked.Warnings]
+	Pressure    *Pressure // how full its queue is, where that has a bound; over HTTP it is in headers alone, and nil
 }
 
 // Verdict says why a job that was stored before answers for a new one.

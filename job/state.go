@@ -86,6 +86,7 @@ const (
 	onExpire   trigger = "EXPIRE" // expires_at passed before the job started
 	onLimit    trigger = "LIMIT"  // it came up, its rate limit was exhausted, and it does not wait
 	onRevive   trigger = "REVIVE" // manual retry out of the dead letters
+	onDrop     trigger = "DROP"   // to make room in a queue that is full, contract §4.13
 )
 
 type transition struct {
@@ -128,6 +129,7 @@ var transitions = map[transition]bool{
 	{Available, onExpire, Discarded}:  true,
 	{Pending, onExpire, Discarded}:    true,
 	{Retryable, onExpire, Discarded}:  true,
+	{Available, onDrop, Discarded}:    true, // contract §4.13 drop_oldest
 	{Available, onLimit, Scheduled}:   true, // contract §4.12, on_limit reschedule
 	{Available, onLimit, Discarded}:   true, // and drop
 }

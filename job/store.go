@@ -53,6 +53,7 @@ type ReadTx interface {
 	LimitReader
 	TenantReader
 	SchemaReader
+	WorkflowReader
 }
 
 // JobReader reads jobs.
@@ -87,12 +88,29 @@ type KeyReader interface {
 	Custom(queue, id string) (*Job, error)
 }
 
-// QueueReader reads queues. A queue exists from the first job that named it on.
+// QueueReader reads queues. A queue exists from the first job that named it on, or
+// from PutQueue.
 type QueueReader interface {
 	// Queue returns the queue with its counters, or NotFound.
 	Queue(name string) (Queue, error)
 	// Queues returns all queues by name.
 	Queues() ([]Queue, error)
+	// QueueSettings returns what holds for a queue: its settings under those of
+	// TemplateQueue, see QueueSettings.Under. It is nil where nothing is set, and shared: nobody changes
+	// it. In a Tx it reads nothing but memory.
+	QueueSettings(name string) (*QueueSettings, error)
+	// AllQueueSettings returns the settings that are stored, by name, each as it is and not
+	// under the template, which is one of them.
+	AllQueueSettings() ([]*QueueSettings, error)
+	// Slots returns the tallies of a queue, of all together if it has no name, by their
+	// time: those of the slots that begin at from or later, and in which something happened. A Tx does
+	// not see what its own commit adds.
+	Slots(queue string, from time.Time) ([]Slot, error)
+	// Priorities returns how many available jobs of a queue there are of each priority.
+	Priorities(queue string) (map[int]int64, error)
+	// OldestSince is when the job of a queue entered it that is available for the
+	// longest time, or the zero time.
+	OldestSince(queue string) (time.Time, error)
 }
 
 // WorkerReader reads the workers that have registered or beaten.
@@ -117,6 +135,18 @@ type CronReader interface {
 	// read it returns the others beside an Unavailable that names those, and nil
 	// beside any other error.
 	Crons() ([]*Cron, error)
+}
+
+// WorkflowReader reads workflows.
+type WorkflowReader interface {
+	// Flow returns a workflow without its nodes, or NotFound.
+	Flow(ID) (*Flow, error)
+	// Flows returns the workflows that f lets through, the newest id first, each with its
+	// node 0 alone; how many there are in all, or 10,001 where there are more; and the
+	// Cursor of the next page.
+	Flows(f WorkflowFilter) (page []*Flow, total int64, next string, err error)
+	// FlowNodes returns nodes of a workflow by their index: at most n, those from one on.
+	FlowNodes(id ID, from, n int) ([]*FlowNode, error)
 }
 
 // EventReader reads the event log.
@@ -169,8 +199,8 @@ type WorkTx interface {
 	ReadTx
 	LimitWriter
 	// Available returns up to n available jobs: the queues in the order given,
-	// inside one by priority, highest first, then by Seq. Paused queues have none, and
-	// what is Behind is passed over.
+	// inside one by priority, highest first, then by Seq. Queues whose settings say
+	// that they are paused have none, and what is Behind is passed over.
 	// It and Due may return fewer when they are large, but at least one if there is one.
 	Available(queues []string, n int) ([]*Job, error)
 	// AvailableOf is Available for the jobs of a tenant. It reads what it returns, and
@@ -202,6 +232,37 @@ type WorkTx interface {
 	// are those of another. DeleteSchema removes the one of a URI, or returns NotFound.
 	InsertSchema(s Schema) error
 	DeleteSchema(uri string) error
+	// PutQueue makes a queue without jobs, if there is none of that name.
+	PutQueue(name string, now time.Time) error
+	// DeleteQueue removes a queue in which no jobs are, with its settings; NotFound
+	// if there is none, Conflict while it has jobs.
+	DeleteQueue(name string) error
+	// PutQueueSettings stores settings, in place of those of the same name. The
+	// caller gives them away. DeleteQueueSettings removes them, if there are any.
+	PutQueueSettings(s *QueueSettings) error
+	DeleteQueueSettings(name string) error
+	// PruneSlots removes the slots of a queue that begin before an instant.
+	PruneSlots(queue string, before time.Time) error
+	// Oldest returns up to n available jobs of a queue by Seq, paused or not.
+	Oldest(queue string, n int) ([]*Job, error)
+	// Answer returns what PutAnswer stored under a key, with its digest; a nil answer
+	// if there is none.
+	Answer(key string) (digest string, answer []byte, err error)
+	// PutAnswer stores an answer under a key that has none.
+	PutAnswer(key, digest string, answer []byte, at time.Time) error
+	// PruneAnswers removes the answers from before an instant.
+	PruneAnswers(before time.Time) error
+	// InsertFlow stores a new workflow with its nodes, or is a Duplicate.
+	InsertFlow(*Flow) error
+	// FlowNode returns a copy of one node, or NotFound.
+	FlowNode(id ID, i int) (*FlowNode, error)
+	// SaveFlowNode saves what may change of a node.
+	SaveFlowNode(id ID, n *FlowNode) error
+	// EndFlow notes the end of a workflow.
+	EndFlow(id ID, to WorkflowState, at time.Time) error
+	// PruneFlows removes workflows in a state that ended before t, those that ended first at the
+	// front, as many as have n nodes together or one, and says whether more are left.
+	PruneFlows(s WorkflowState, before time.Time, n int) (more bool, err error)
 	// AddEvent stores an event that is no job's. The store gives its Seq.
 	AddEvent(Event) error
 	// PruneEvents removes up to n of the oldest groups of events from before t and says whether more are left.
@@ -236,10 +297,21 @@ type Page struct {
 // Queue is a queue and what is in it.
 type Queue struct {
 	Name      string
-	Paused    bool
+	Paused    bool      // no jobs of it are claimed
+	Draining  bool      // PUSH to it is refused
+	Since     time.Time // when it was last paused, drained or resumed; zero: never
+	By        string    // who did that, where it was told
 	CreatedAt time.Time
 	Counts    map[State]int64
 	Dead      int64 // of Counts[Discarded], how many are dead letters
+}
+
+// Set shows on a queue what is set of it, which may be nil, and returns it.
+func (q Queue) Set(s *QueueSettings) Queue {
+	if s != nil && s.Name == q.Name {
+		q.Paused, q.Draining, q.Since, q.By = s.Paused(), s.Draining(), s.Since, s.By
+	}
+	return q
 }
 
 // Depth is how many jobs of the queue have not finished.

@@ -58,9 +58,6 @@ func init() {
 	for i := range rows {
 		rows[i].indexNames(uint64(1) << i)
 	}
-	for _, name := range reserved {
-		spellings[name] = spelling{is: isSystem}
-	}
 	for _, name := range remarks {
 		spellings[name] = spelling{is: isAdded}
 		takers[name] = passedOver
@@ -178,7 +175,7 @@ func Columns() (all []Column) {
 	for _, m := range rows {
 		if m.column != "" {
 			fixed := m.fixed != "" || !m.status && !m.rewritten
-			all = append(all, Column{Name: m.column, Body: !m.status && !m.hot, Fixed: fixed, Value: m.value, Set: m.set, Equal: m.equal})
+			all = append(all, Column{Name: m.column, Body: m.cold || !m.status && !m.hot, Fixed: fixed, Value: m.value, Set: m.set, Equal: m.equal})
 		}
 	}
 	return all

@@ -41,6 +41,7 @@ var beyond63 = map[transition]string{
 	{Available, onExpire, Discarded}:  "ojs-core.md §5.2 expires_at",
 	{Pending, onExpire, Discarded}:    "ojs-core.md §5.2 expires_at",
 	{Retryable, onExpire, Discarded}:  "ojs-core.md §5.2 expires_at",
+	{Available, onDrop, Discarded}:    "contract §4.13 drop_oldest",
 	{Available, onLimit, Scheduled}:   "contract §4.12: on_limit reschedule",
 	{Available, onLimit, Discarded}:   "contract §4.12: on_limit drop",
 }

@@ -51,7 +51,12 @@ func (s *Sidecar) PurgeDead(ctx context.Context, before time.Time) (int64, error
 		return 0, job.Errorf(job.Invalid, "older_than is required: an age or an instant, before which dead letters are removed").
 			With(map[string]any{"field": "older_than"})
 	}
-	return s.eachDead(ctx, job.Filter{Until: before}, func(t *turn, j *job.Job) (bool, error) { return true, t.remove(j.ID) })
+	return s.eachDead(ctx, job.Filter{Until: before}, func(t *turn, j *job.Job) (bool, error) {
+		if needed, err := inRunningFlow(t, j); needed || err != nil {
+			return false, err
+		}
+		return true, t.remove(j.ID)
+	})
 }
 
 // fewLarge is how many jobs are taken in one transaction where each may be as large
@@ -116,6 +121,14 @@ func (s *Sidecar) DeleteDead(ctx context.Context, id job.ID) error {
 		}
 		if err := j.CheckDead(); err != nil {
 			return err
+		}
+		needed, err := inRunningFlow(t, j)
+		if err != nil {
+			return err
+		}
+		if needed {
+			return job.Errorf(job.Conflict, "job %s is a step of workflow %s, which has not ended: cancel that first, or wait for its end", id, j.Flow.Workflow).
+				With(map[string]any{"job_id": string(id), "current_state": string(j.State), "workflow_id": string(j.Flow.Workflow)})
 		}
 		return t.remove(id)
 	})

@@ -152,7 +152,7 @@ func (s *Sidecar) round(ctx context.Context) {
 
 // sweep changes what is due in the given states, a slice of it, in one
 // transaction, and returns when there is more to do.
-func (s *Sidecar) sweep(ctx context.Context, upto time.Time, verb func(*job.Job) error, states ...job.State) (next time.Time, err error) {
+func (s *Sidecar) sweep(ctx context.Context, upto time.Time, verb func(*turn, *job.Job) error, states ...job.State) (next time.Time, err error) {
 	err = s.update(ctx, func(t *turn) error {
 		next = time.Time{}
 		r := newWorkShare()
@@ -165,7 +165,7 @@ func (s *Sidecar) sweep(ctx context.Context, upto time.Time, verb func(*job.Job)
 				if r.over() {
 					break // the others are due still
 				}
-				if err := verb(j); err != nil {
+				if err := verb(t, j); err != nil {
 					return err
 				}
 				if err := t.save(j); err != nil {
@@ -185,7 +185,7 @@ func (s *Sidecar) sweep(ctx context.Context, upto time.Time, verb func(*job.Job)
 
 // promote lets scheduled and retryable jobs into their queues.
 func (s *Sidecar) promote(ctx context.Context, now time.Time) (time.Time, error) {
-	return s.sweep(ctx, now, func(j *job.Job) error {
+	return s.sweep(ctx, now, func(_ *turn, j *job.Job) error {
 		if j.Expired(now) {
 			return j.Expire(now)
 		}
@@ -203,22 +203,23 @@ func (s *Sidecar) rescue(ctx context.Context, now time.Time) (time.Time, error) 
 		s.limited = true
 	}
 	upto, over := s.pauses.limit(now)
-	next, err := s.sweep(ctx, upto, func(j *job.Job) error {
-		j.Under(&s.o.Rules)
+	next, err := s.sweep(ctx, upto, func(t *turn, j *job.Job) error {
+		s.ruled(t, j)
+		limit := s.timeout(t, j.Queue)
 		stood := s.pauses.stood(j.StartedAt)
 		switch {
-		case j.Overran(upto, s.o.Timeout, stood):
-			return j.Overrun(now, s.o.Timeout, s.o.Rand())
+		case j.Overran(upto, limit, stood):
+			return j.Overrun(now, limit, s.o.Rand())
 		case !upto.Before(j.Lease.Until):
 			until, waits := s.spared(j, upto, now)
 			if !upto.Before(until) && !waits {
 				return j.Lose(now, "visibility_timeout", s.o.Rand())
 			}
 			j.Lease.Until = until
-			j.Limit(s.o.Timeout, stood)
+			j.Limit(limit, stood)
 			return nil
 		default:
-			j.Limit(s.o.Timeout, stood) // the limit was a shorter one when it was claimed, or the clock jumped
+			j.Limit(limit, stood) // the limit was a shorter one when it was claimed, or the clock jumped
 			return nil
 		}
 	}, job.Active)
@@ -231,7 +232,7 @@ func (s *Sidecar) rescue(ctx context.Context, now time.Time) (time.Time, error) 
 
 // expire discards what waited too long.
 func (s *Sidecar) expire(ctx context.Context, now time.Time) (time.Time, error) {
-	return s.sweep(ctx, now, func(j *job.Job) error { return j.Expire(now) }, job.Available, job.Pending)
+	return s.sweep(ctx, now, func(_ *turn, j *job.Job) error { return j.Expire(now) }, job.Available, job.Pending)
 }
 
 // sooner is the earlier of two instants, where zero is not set.
@@ -262,8 +263,8 @@ func (s *Sidecar) limitAll(ctx context.Context) error {
 // limitSome does limitAll's work for jobs that were active a moment ago.
 func (s *Sidecar) limitSome(t *turn, jobs []*job.Job) error {
 	for _, seen := range jobs {
-		was := seen.DueAt
-		if seen.Limit(s.o.Timeout, 0); seen.DueAt.Equal(was) {
+		was, limit := seen.DueAt, s.timeout(t, seen.Queue)
+		if seen.Limit(limit, 0); seen.DueAt.Equal(was) {
 			continue
 		}
 		j, err := t.Job(seen.ID)
@@ -273,7 +274,7 @@ func (s *Sidecar) limitSome(t *turn, jobs []*job.Job) error {
 		case err != nil:
 			return err
 		}
-		if j.Limit(s.o.Timeout, 0); j.State != job.Active {
+		if j.Limit(limit, 0); j.State != job.Active {
 			continue
 		}
 		if err := t.save(j); err != nil {

@@ -106,13 +106,29 @@ func (s *Sidecar) enqueue(ctx context.Context, es []job.Checked, exists known) (
 	if err != nil {
 		return nil, atIndex(err, len(first), len(es))
 	}
+	return s.enqueueBlocking(ctx, func() ([]job.Receipt, error) {
+		rs, err := s.storeAll(ctx, es, now, &first, exists)
+		for i := range rs {
+			rs[i].Altered = altered != nil && altered[i]
+		}
+		return rs, err
+	})
+}
+
+// storeAll stores what was checked and admitted, in one transaction. first are the jobs of the
+// envelopes in front, made already, if it is the first to ask; with is done in the same transaction.
+func (s *Sidecar) storeAll(ctx context.Context, es []job.Checked, now time.Time, first *[]*job.Job, exists known, with ...func(*turn, []job.Receipt) error) ([]job.Receipt, error) {
 	receipts := make([]job.Receipt, len(es))
 	var last *turn
-	err = s.update(ctx, func(t *turn) error {
+	err := s.update(ctx, func(t *turn) error {
 		last = t
+		bounds, err := admitTo(t, es, now)
+		if err != nil {
+			return err
+		}
 		for i := 0; i < len(es); {
-			js, err := first, error(nil)
-			if first = nil; js == nil {
+			js := *first
+			if *first = nil; js == nil {
 				js, err = jobsOf(es[i:], now)
 			}
 			if err != nil {
@@ -130,6 +146,14 @@ func (s *Sidecar) enqueue(ctx context.Context, es []job.Checked, exists known) (
 			}
 			i++
 		}
+		if err := bounds.hold(t, receipts, now); err != nil {
+			return err
+		}
+		for _, also := range with {
+			if err := also(t, receipts); err != nil {
+				return err
+			}
+		}
 		return nil
 	})
 	if err != nil {
@@ -138,7 +162,9 @@ func (s *Sidecar) enqueue(ctx context.Context, es []job.Checked, exists known) (
 	s.answer(receipts, last.latest())
 	for i := range es {
 		receipts[i].Warnings = es[i].Warnings()
-		receipts[i].Altered = altered != nil && altered[i]
+		if p := receipts[i].Pressure; p != nil && p.Warn {
+			receipts[i].Warnings = append(receipts[i].Warnings, p.Warning())
+		}
 	}
 	if len(receipts) == 1 && receipts[0].Asks() {
 		receipts[0].Permits = s.permits(ctx, receipts[0].Job)

@@ -188,8 +188,9 @@ func (c *claiming) do(t *turn) error {
 					c.noRoom = len(c.got) == 0 && c.expired == 0
 					return nil
 				}
-				err = j.Start(c.now, c.s.lease(c.f, j))
-				j.Limit(c.s.o.Timeout, 0)
+				config := t.configOf(j.Queue)
+				err = j.Start(c.now, c.s.lease(c.f, j, config))
+				j.Limit(cmp.Or(config.DefaultTimeout, c.s.o.Timeout), 0)
 				c.asked.about(j.ID)
 				c.got = append(c.got, j)
 			} else {
@@ -260,8 +261,8 @@ func (c *claiming) end() (got []*job.Job, more bool, err error) {
 }
 
 // lease is the reservation of one job for one attempt: as long as the request,
-// else the job, else the server says (contract §4.6).
-func (s *Sidecar) lease(f job.FetchRequest, j *job.Job) job.Lease {
-	length := cmp.Or(max(0, f.Visibility), max(0, j.Visibility), s.o.Visibility)
+// else the job, else its queue, else the server says (contract §4.6).
+func (s *Sidecar) lease(f job.FetchRequest, j *job.Job, c *job.QueueConfig) job.Lease {
+	length := cmp.Or(max(0, f.Visibility), max(0, j.Visibility), c.Visibility, s.o.Visibility)
 	return job.Lease{Token: s.o.Token(), Worker: f.Worker, Length: length}
 }

@@ -30,7 +30,7 @@ func (s *Sidecar) Fail(ctx context.Context, c job.Claim, f job.Failure) (*job.Jo
 	now, r := s.now(), s.o.Rand()
 	done, err := s.change(ctx, c.ID, func(j *job.Job) error {
 		s.show(j) // its history is written again
-		return j.Under(&s.o.Rules).Fail(now, c, f, r)
+		return j.Fail(now, c, f, r)
 	})
 	return done.Job, err
 }
@@ -107,7 +107,7 @@ func (s *Sidecar) extend(t *turn, c job.Claim, b job.Beat, reply *job.BeatReply)
 		reply.Lost = append(reply.Lost, c.ID)
 		return "", nil, nil
 	}
-	j.Limit(s.o.Timeout, 0)
+	j.Limit(s.timeout(t, j.Queue), 0)
 	reply.Extended = append(reply.Extended, c.ID)
 	if s.o.TestDirectives {
 		wish = testDirective(j)

@@ -39,7 +39,7 @@ type EnqueueFunc func(ctx context.Context, e *job.Envelope) error
 type Middleware func(ctx context.Context, e *job.Envelope, next EnqueueFunc) error
 
 // Chain is the middleware around PUSH. The zero value is empty.
-type Chain = job.Chain[Middleware]
+type Chain = job.Middlewares[Middleware]
 
 // admit asks the middleware for every job and puts into cs what it made of them.
 // It says which of them ask for something else now; nil is none.

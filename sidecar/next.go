@@ -146,6 +146,9 @@ func (a *acking) do(t *turn) error {
 		size += n
 	}
 	if a.to == len(a.acks) && a.claim != nil {
+		if err := t.release(); err != nil { // what the acks set free may be claimed
+			return err
+		}
 		a.refused = a.claim(t)
 	}
 	return a.refused

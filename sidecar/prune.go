@@ -25,7 +25,22 @@ func (r Retention) pruneAt(j *job.Job) (at time.Time, ok bool) {
 	if j.Dead {
 		keep = max(0, r.Dead)
 	}
+	if !j.Dead && j.DueAt.Before(j.FinishedAt) { // its queue has a shorter one
+		at = j.DueAt.Add(keep)
+		return at, at.Sub(j.FinishedAt) < hourly
+	}
 	return later(j.FinishedAt, j.DueAt).Add(keep), keep < hourly // a window may have put it off
+}
+
+// hasty reports whether a queue keeps finished jobs of a state for less than an hour.
+func hasty(t *turn, st job.State) bool {
+	all, _ := t.AllQueueSettings() // from memory
+	for _, set := range all {
+		if own := set.Config.Retention.Of(st); own != nil && *own < hourly {
+			return true
+		}
+	}
+	return false
 }
 
 // prune removes jobs that their retention no longer covers (contract §4.21), a
@@ -53,7 +68,7 @@ func (s *Sidecar) prune(ctx context.Context, now time.Time) (next time.Time, err
 			if err != nil {
 				return err
 			}
-			if at := oldest.Add(keep); !oldest.IsZero() && (keep < hourly || !at.After(now)) {
+			if at := oldest.Add(keep); !oldest.IsZero() && (keep < hourly || !at.After(now) || hasty(t, st)) {
 				next = sooner(next, at)
 			}
 		}
@@ -90,17 +105,38 @@ func (s *Sidecar) trim(ctx context.Context, now time.Time) (next time.Time, err 
 	err = s.update(ctx, func(t *turn) error {
 		next = now.Add(hourly)
 		r := newWorkShare()
+		flows, err := s.pruneFlows(t, now)
+		if err != nil {
+			return err
+		}
 		events, err := s.trimEvents(t, now)
 		if err != nil {
 			return err
 		}
 		dead, err := s.trimDead(t, &r, now)
-		if events || dead {
+		if flows || events || dead {
 			next = now
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return trimQueues(t, now)
 	})
 	return next, err
+}
+
+// trimQueues removes the statistics and the answers that are too old.
+func trimQueues(t *turn, now time.Time) error {
+	qs, err := t.Queues()
+	if err != nil {
+		return err
+	}
+	for _, q := range qs {
+		if err := t.PruneSlots(q.Name, now.Add(-job.KeepSlots)); err != nil {
+			return err
+		}
+	}
+	return t.PruneAnswers(now.Add(-job.KeepIdempotent))
 }
 
 // trimEvents removes the oldest events, and looks at the time after some groups of
@@ -147,8 +183,13 @@ func remove(t *turn, r *workShare, now time.Time, retention time.Duration, jobs 
 			return nil
 		}
 		needed, err := stays(t, now, j)
+		own := t.configOf(j.Queue).Retention.Of(j.State)
 		switch {
 		case err != nil:
+		case !j.Dead && own != nil && now.Before(j.FinishedAt.Add(*own)): // its queue keeps it for longer
+			if t.s.retain(t, j) {
+				err = t.save(j)
+			}
 		case needed:
 			j.Stay(now, retention)
 			err = t.save(j)
@@ -163,6 +204,9 @@ func remove(t *turn, r *workShare, now time.Time, retention time.Duration, jobs 
 }
 
 func stays(t *turn, now time.Time, j *job.Job) (bool, error) {
+	if needed, err := inRunningFlow(t, j); needed || err != nil {
+		return needed, err
+	}
 	if !j.Keep.After(now) {
 		return false, nil
 	}

@@ -14,12 +14,14 @@ import (
 // has changed, and do what belongs to the same transaction.
 type turn struct {
 	job.WorkTx
+	s       *Sidecar
 	jobs    job.JobWriter
 	changes []change
-	s       *Sidecar
 	limits  *limiting // nil as long as no job of its has a rate limit
 	room    [2]change // for changes: most transactions change one job or two
 	serving *serving  // nil as long as nobody waited for its jobs
+
+	released int // changes of which release has seen what follows
 }
 
 // change is what a transaction has done to one job.
@@ -40,14 +42,14 @@ func (s *Sidecar) update(ctx context.Context, fn func(*turn) error) error {
 	t := &turn{s: s}
 	run := func(tx job.Tx) error {
 		s.unserve(t)
-		t.WorkTx, t.jobs, t.changes = tx, tx, t.room[:0]
+		t.WorkTx, t.jobs, t.changes, t.released = tx, tx, t.room[:0], 0
 		if t.limits != nil {
 			t.limits.opens = time.Time{}
 		}
 		if err := fn(t); err != nil {
 			return err
 		}
-		if err := t.release(0); err != nil {
+		if err := t.release(); err != nil {
 			return err
 		}
 		return s.serve(t)
@@ -87,6 +89,9 @@ func (t *turn) put(j *job.Job, write func(*job.Job) error) error {
 	c := change{job: j, from: j.Was()}
 	if c.ends() {
 		c.next = j.Leave()
+		if t.configOf(j.Queue).Retention != (job.QueueRetention{}) {
+			t.s.retain(t, j)
+		}
 	}
 	if j.Asks() {
 		return t.putLimited(j, func(j *job.Job) error { return t.stored(c, write) })
@@ -102,12 +107,17 @@ func (t *turn) stored(c change, write func(*job.Job) error) error {
 	return err
 }
 
-// release lets those go that waited for a job which this transaction has ended, from
-// one of its changes on. It comes last: of who waits there is no older copy then that
-// is still to be saved.
-func (t *turn) release(from int) error {
-	for i := from; i < len(t.changes); i++ {
-		c := t.changes[i]
+// release does what follows from the changes that it has not seen: for workflows, and
+// for those that waited for a job which this transaction has ended. It comes last: of
+// who waits there is no older copy then that is still to be saved.
+func (t *turn) release() error {
+	for ; t.released < len(t.changes); t.released++ {
+		c := t.changes[t.released]
+		if c.job.Flow != nil {
+			if err := t.followFlow(c); err != nil {
+				return err
+			}
+		}
 		if !c.ends() {
 			continue
 		}
@@ -147,6 +157,7 @@ func (t *turn) alive(id job.ID) job.ID {
 
 // insert stores a new job.
 func (t *turn) insert(j *job.Job) error {
+	t.inherit(j)
 	if j.Asks() {
 		_, err := t.insertLimited(j, func() (bool, error) { return true, t.jobs.InsertJob(j) })
 		return err
@@ -166,6 +177,7 @@ func (t *turn) insertFirst(j *job.Job) (bool, error) {
 	if !ok {
 		return false, nil
 	}
+	t.inherit(j)
 	if j.Asks() {
 		return t.insertLimited(j, func() (bool, error) { return first.InsertFirst(j) })
 	}
@@ -178,6 +190,9 @@ func (t *turn) insertFirst(j *job.Job) (bool, error) {
 
 // insertAll stores those of many new jobs whose ids are free, and says which.
 func (t *turn) insertAll(js []*job.Job) (stored []bool, err error) {
+	for _, j := range js {
+		t.inherit(j)
+	}
 	if slices.ContainsFunc(js, func(j *job.Job) bool { return j.Asks() }) {
 		return t.insertEach(js)
 	}
@@ -188,6 +203,13 @@ func (t *turn) insertAll(js []*job.Job) (stored []bool, err error) {
 		}
 	}
 	return stored, err
+}
+
+// inherit gives a new job what its queue says where the job leaves it open.
+func (t *turn) inherit(j *job.Job) {
+	if c := t.configOf(j.Queue); c.DefaultRetry != nil {
+		j.Under(&t.s.o.Rules).In(c).InheritRetry()
+	}
 }
 
 // insertEach is insertAll where some have a rate limit: where one stands in its lane
@@ -248,6 +270,7 @@ func (s *Sidecar) committed(changes []change) {
 	}
 	s.ringFor(changes)
 	s.ends.tell(s, changes)
+	s.roomFor(changes)
 	s.planFor(changes)
 	s.logFailed(changes)
 }

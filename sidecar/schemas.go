@@ -22,7 +22,7 @@ type registry struct {
 
 // PutSchema registers a schema; see [job.SchemaService].
 func (s *Sidecar) PutSchema(ctx context.Context, sc job.Schema) (job.Schema, error) {
-	sc, err := sc.Check()
+	sc, err := sc.Normalize()
 	if err != nil {
 		return job.Schema{}, err
 	}

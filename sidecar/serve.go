@@ -43,7 +43,7 @@ func (s *Sidecar) serve(t *turn) error {
 	v.refused, v.spoilt = true, true // unless it comes to its end
 	err := s.serveAll(t)
 	if err == nil {
-		err = t.release(own) // of jobs that had expired
+		err = t.release() // of jobs that had expired
 	}
 	if err != nil {
 		return err

@@ -59,6 +59,8 @@ type Sidecar struct {
 	wakeups   wakeups
 	ends      ends
 	schemas   registry
+	spaces    spaces
+	keyed     keyed
 	clock     clock
 	roster    roster
 	quiet     chan struct{} // closed by Quiet
@@ -156,7 +158,7 @@ func (s *Sidecar) change(ctx context.Context, id job.ID, verb func(*job.Job) err
 			return err
 		}
 		c = job.Change{Job: j, Previous: j.State}
-		if err := verb(j); err != nil {
+		if err := verb(s.ruled(t, j)); err != nil {
 			return err
 		}
 		return t.save(j)

@@ -193,7 +193,7 @@ func (s *Sidecar) takeJob(t *turn, m *silenceResult, id job.ID, w job.WorkerInfo
 		m.next = sooner(m.next, end)
 		return nil
 	}
-	if err := j.Under(&s.o.Rules).Lose(now, "worker_death", s.o.Rand()); err != nil {
+	if err := s.ruled(t, j).Lose(now, "worker_death", s.o.Rand()); err != nil {
 		return err
 	}
 	m.logs = append(m.logs, func() {

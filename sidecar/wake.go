@@ -132,6 +132,20 @@ func (b *wakeups) ring(queue string) {
 	w.signal <- queue
 }
 
+// ringAll wakes every fetcher of a queue, of any if it has no name.
+func (b *wakeups) ringAll(queue string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.missed++ // who is held by a turn is not in line
+	for q, l := range b.waiting {
+		for (queue == "" || q == queue) && l.Len() > 0 {
+			w := l.Front().Value.(*waiter)
+			b.remove(w)
+			w.signal <- q
+		}
+	}
+}
+
 // remove takes w out of all lines. The caller holds mu.
 func (b *wakeups) remove(w *waiter) {
 	for i, e := range w.places {

@@ -144,7 +144,7 @@ func (s *Sidecar) giveBack(t *turn, id job.ID, worker string, now time.Time) (bo
 	case err != nil:
 		return false, err
 	}
-	if err := j.Under(&s.o.Rules).Fail(now, job.Claim{ID: j.ID, Worker: worker}, job.Failure{Requeue: true}, s.o.Rand()); err != nil {
+	if err := s.ruled(t, j).Fail(now, job.Claim{ID: j.ID, Worker: worker}, job.Failure{Requeue: true}, s.o.Rand()); err != nil {
 		return false, err
 	}
 	return true, t.save(j)

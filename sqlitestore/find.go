@@ -18,8 +18,7 @@ import (
 func (t *tx) Available(queues []string, n int) ([]*job.Job, error) {
 	var jobs []*job.Job
 	for i, name := range queues {
-		q := t.w.queues[name]
-		if n == 0 || slices.Contains(queues[:i], name) || q != nil && q.Paused != 0 {
+		if n == 0 || slices.Contains(queues[:i], name) || t.setOf(name).Paused() {
 			continue
 		}
 		found, whole, err := t.head(name, n)

@@ -22,6 +22,7 @@ var (
 	insertState = `INSERT INTO job_states (n, ` + namesOf(stateColumns, "", "") + `)` + "\nVALUES (?" + strings.Repeat(", ?", len(stateColumns)) + ")"
 
 	plainBody  = narrowTo("job_bodies", bodyColumns, "id_bytes", "type", "max_attempts", "uniq", "retry", "extra", "meta", "args")
+	flowBody   = narrowTo("job_bodies", bodyColumns, "id_bytes", "type", "max_attempts", "uniq", "retry", "extra", "meta", "args", "flow", "parent_results")
 	plainState = narrowTo("job_states", stateColumns, "queue", "priority", "seq", "told", "created_at", "enqueued_at")
 	keyedState = firstOf(narrowTo("job_states", stateColumns, "queue", "priority", "seq", "told", "created_at", "enqueued_at", "fingerprint", "holds"))
 )
@@ -166,6 +167,10 @@ func (t *tx) insertTogether(js []*job.Job) (bool, error) {
 	w := &t.waits
 	told := t.nextSeq() - 1
 	placed, all := 0, true
+	bodies, body := &t.w.st.plainBody, &plainBody
+	if js[0].Flow != nil { // steps of one workflow come together
+		bodies, body = &t.w.st.flowBody, &flowBody
+	}
 	for _, j := range js {
 		if j.Seq != 0 {
 			all = false
@@ -178,18 +183,18 @@ func (t *tx) insertTogether(js []*job.Job) (bool, error) {
 			j.LastEvent = told
 			t.state[toldAt] = told
 		}
-		if !r.simple {
+		if !r.simple && !(body == &flowBody && body.holds(r.body) && plainState.holds(r.state)) {
 			all = false
 			break
 		}
-		w.bodies = plainBody.keep(append(w.bodies, r.n), r.body)
+		w.bodies = body.keep(append(w.bodies, r.n), r.body)
 		w.states = plainState.keep(append(w.states, r.n), r.state)
 	}
 	stored := false
 	if all {
 		t.wrote = true
 		var err error
-		if stored, err = t.insertRows(&t.w.st.plainBody, w.bodies); err == nil && stored {
+		if stored, err = t.insertRows(bodies, w.bodies); err == nil && stored {
 			var too bool
 			if too, err = t.insertRows(&t.w.st.plainState, w.states); err == nil && !too {
 				err = errTaken
@@ -290,6 +295,7 @@ func (t *tx) inserted(j *job.Job, n int64) error {
 		return err
 	}
 	t.count(j, 1)
+	t.tally(nil, j)
 	t.w.heads.moved(kept{}, kept{j, n})
 	_, known := t.call.jobs.get(j.ID) // one of its id has been deleted
 	if q := t.w.queues[j.Queue]; known || len(t.call.jobs.byID) < maxRemembered && (j.State != job.Available || q == nil || q.Available < maxRemembered) {

@@ -54,6 +54,8 @@ func TestPlans(t *testing.T) {
 		{"allQueues", allQueues}, {"queueByName", queueByName}, {"putQueue", putQueue}, {"putWorker", putWorker},
 		{"putMark", putMark}, {"lastSeq", lastSeq}, {"lastEvent", lastEvent}, {"putEvents", putEvents}, {"eventChunks", eventChunks}, {"pruneEvents", pruneEvents},
 		{"toldOf", selectLastEvent}, {"eventChunk", eventChunk}, {"oldest dead", listed("s.n", dead) + oldestDead},
+		{"deleteQueue", deleteQueue}, {"allSettings", allSettings}, {"putSettings", putSettings}, {"deleteSettings", deleteSettings}, {"addSlot", addSlot}, {"deleteSlots", deleteSlots},
+		{"pruneSlots", pruneSlots}, {"slotsOfOne", slotsOfOne}, {"slotsOfAll", slotsOfAll}, {"priorities", priorities}, {"oldestSince", oldestSince}, {"oldestAvailable", oldestAvailable}, {"answerByKey", answerByKey}, {"putAnswer", putAnswer}, {"pruneAnswers", pruneAnswers},
 		{"cronByName", cronByName}, {"allCrons", allCrons}, {"putCron", putCron}, {"stepCron", stepCron}, {"deleteCron", deleteCron},
 		{"limitByKey", limitByKey}, {"someLimits", someLimits}, {"countLimits", countLimits}, {"openingLimits", openingLimits}, {"nextOpening", nextOpening},
 		{"putLimit", putLimit}, {"deleteLimit", deleteLimit}, {"laneHead", laneHead}, {"laneNext", laneNext}, {"laneDepth", laneDepth}, {"countBehind", countBehind}, {"tenantJobs", tenantJobs}, {"countTenant", countTenant}, {"list of a tenant", listed("b.n", job.Filter{Tenant: "t"}) + " ORDER BY id_bytes DESC LIMIT ?"},
@@ -164,7 +166,7 @@ func TestSchema(t *testing.T) {
 	if got := read(s.w.conn); got != want || !strings.Contains(got, "jobs_claim") {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	for _, name := range []string{"job_bodies", "job_states", "queues", "workers", "events", "marks", "crons", "limits", "schemas"} {
+	for _, name := range []string{"job_bodies", "job_states", "queues", "workers", "events", "marks", "crons", "schemas", "queue_settings", "queue_slots", "answers", "limits", "workflows", "workflow_nodes"} {
 		if !strings.Contains(want, "table "+name+" ") {
 			t.Errorf("no table %s", name)
 		}

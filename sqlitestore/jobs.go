@@ -238,6 +238,7 @@ func (t *tx) UpdateJob(j *job.Job) error {
 	}
 	t.count(was.Job, -1)
 	t.count(j, 1)
+	t.tally(was.Job, j)
 	now := kept{j.Clone(), was.n}
 	t.w.heads.moved(was, now)
 	t.call.jobs.put(j.ID, now)

@@ -16,11 +16,12 @@ type queueRow struct {
 	CreatedAt int64
 	Scheduled, Available, Pending, Active, Retryable,
 	Completed, Cancelled, Discarded, Dead int64
+	slot   slot  // the present one
 	behind int64 // of Available; no column
 }
 
 const (
-	queueColumns = `name, paused, created_at, scheduled, available, pending, active, retryable, completed, cancelled, discarded, dead`
+	queueColumns = `name, paused, created_at, scheduled, available, pending, active, retryable, completed, cancelled, discarded, dead, ` + ownSlot
 	allQueues    = `SELECT ` + queueColumns + ` FROM queues ORDER BY name`
 	queueByName  = `SELECT ` + queueColumns + ` FROM queues WHERE name = ?`
 )
@@ -70,7 +71,7 @@ func (q *queueRow) counter(s job.State) *int64 {
 }
 
 func (q *queueRow) queue() job.Queue {
-	out := job.Queue{Name: q.Name, Paused: q.Paused != 0, CreatedAt: time.UnixMilli(q.CreatedAt).UTC(),
+	out := job.Queue{Name: q.Name, CreatedAt: time.UnixMilli(q.CreatedAt).UTC(),
 		Counts: make(map[job.State]int64, len(job.States)), Dead: q.Dead}
 	for _, s := range job.States {
 		out.Counts[s] = *q.counter(s)

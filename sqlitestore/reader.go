@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"iter"
 	"math"
+	"time"
 	"unicode/utf8"
 
 	"github.com/jmoiron/sqlx"
@@ -220,9 +221,13 @@ func (r reader) listQueues(doing, query string, args ...any) ([]job.Queue, error
 	if err != nil {
 		return nil, translate(doing, err)
 	}
+	set, err := r.settings()
+	if err != nil {
+		return nil, translate(doing, err)
+	}
 	queues := make([]job.Queue, len(rows))
 	for i := range rows {
-		queues[i] = rows[i].queue()
+		queues[i] = rows[i].queue().Set(set[rows[i].Name])
 	}
 	return queues, nil
 }
@@ -233,6 +238,7 @@ func (r reader) queues(query string, args ...any) (qs []*queueRow, err error) {
 		for _, n := range q.counters() {
 			*n = v.int()
 		}
+		q.slot = slotFrom(v)
 		v.bad = v.bad || !utf8.ValidString(q.Name)
 		qs = append(qs, q)
 	}, args...)
@@ -267,4 +273,33 @@ func (r reader) workers(query string, args ...any) ([]job.WorkerInfo, error) {
 		ws = append(ws, w)
 	}, args...)
 	return ws, err
+}
+
+const priorities = `SELECT priority, count(*) FROM job_states WHERE queue = ? AND state_code = 1 GROUP BY priority`
+
+// Priorities counts the available jobs of a queue by their priority.
+func (r reader) Priorities(queue string) (map[int]int64, error) {
+	if err := r.long(); err != nil {
+		return nil, err
+	}
+	counts := map[int]int64{}
+	err := r.each(priorities, func(v *row[any]) {
+		priority := int(v.int())
+		counts[priority] = v.int()
+	}, queue)
+	return counts, translate("count the priorities of a queue", err)
+}
+
+// oldestSince looks at the first job of each priority: there are few of those, and
+// perhaps very many jobs.
+const oldestSince = `WITH RECURSIVE p(v) AS (
+SELECT max(priority) FROM job_states WHERE queue = ? AND state_code = 1
+UNION ALL
+SELECT (SELECT max(priority) FROM job_states WHERE queue = ? AND state_code = 1 AND priority < v) FROM p WHERE v IS NOT NULL)
+SELECT min((SELECT enqueued_at FROM job_states WHERE queue = ? AND state_code = 1 AND priority = v ORDER BY seq LIMIT 1)) FROM p WHERE v IS NOT NULL`
+
+// OldestSince reads when the oldest available job of a queue entered it.
+func (r reader) OldestSince(queue string) (at time.Time, err error) {
+	err = r.each(oldestSince, func(v *row[any]) { at = v.time() }, queue, queue, queue)
+	return at, translate("look for the oldest job of a queue", err)
 }

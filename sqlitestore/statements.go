@@ -8,12 +8,14 @@ type statements struct {
 	byID, byNumber, strangers                               *stmt
 	available, due, nextDue, waiting                        *stmt
 	heldKey, pastKey, dedupKey, customID                    *stmt
-	putQueue, putMark, putEvents                            *stmt
+	putQueue, putMark, putEvents, addSlot                   *stmt
 	cronByName, stepCron                                    *stmt
+	flowNode, insertFlow, insertNode, insertNodes           *stmt
+	saveNode, endFlow                                       *stmt
 	limitByKey, putLimit, laneHead, laneNext, opening       *stmt
 	tenantJobs                                              *stmt
 
-	plainBody, plainState, keyedState sized
+	plainBody, flowBody, plainState, keyedState sized
 }
 
 func (w *writer) prepare() error {
@@ -28,8 +30,10 @@ func (w *writer) prepare() error {
 		{&w.st.byID, readJob}, {&w.st.byNumber, readJobNumber}, {&w.st.strangers, strangers},
 		{&w.st.heldKey, heldKey}, {&w.st.pastKey, pastKey}, {&w.st.dedupKey, dedupKey}, {&w.st.customID, customID},
 		{&w.st.available, nextAvailable}, {&w.st.due, allDue}, {&w.st.nextDue, nextDue}, {&w.st.waiting, allWaiting},
-		{&w.st.putQueue, putQueue}, {&w.st.putMark, putMark}, {&w.st.putEvents, putEvents},
+		{&w.st.putQueue, putQueue}, {&w.st.putMark, putMark}, {&w.st.putEvents, putEvents}, {&w.st.addSlot, addSlot},
 		{&w.st.cronByName, cronByName}, {&w.st.stepCron, stepCron},
+		{&w.st.flowNode, flowNode}, {&w.st.insertFlow, insertFlow}, {&w.st.insertNode, insertNode}, {&w.st.insertNodes, insertMany},
+		{&w.st.saveNode, saveNode}, {&w.st.endFlow, endFlow},
 		{&w.st.limitByKey, limitByKey}, {&w.st.putLimit, putLimit}, {&w.st.laneHead, laneHead}, {&w.st.laneNext, laneNext}, {&w.st.opening, openingLimits}, {&w.st.tenantJobs, tenantJobs},
 	} {
 		s, err := prepare(w.conn, p.sql)
@@ -39,8 +43,9 @@ func (w *writer) prepare() error {
 		*p.into = s
 		w.prepared = append(w.prepared, s)
 	}
+	w.st.flowBody.narrow = &flowBody
 	w.st.plainBody.narrow, w.st.plainState.narrow, w.st.keyedState.narrow = &plainBody, &plainState, &keyedState
-	for _, many := range [...]*sized{&w.st.plainBody, &w.st.plainState, &w.st.keyedState} {
+	for _, many := range [...]*sized{&w.st.plainBody, &w.st.flowBody, &w.st.plainState, &w.st.keyedState} {
 		err := many.prepare(w.conn)
 		for _, s := range many.of {
 			if s != nil {

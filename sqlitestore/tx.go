@@ -2,6 +2,7 @@ package sqlitestore
 
 import (
 	"database/sql/driver"
+	"maps"
 
 	"github.com/jmoiron/sqlx"
 
@@ -31,11 +32,15 @@ type tx struct {
 }
 
 type changes struct {
-	counts  []count
-	events  []note
-	waiting int64 // jobs with an After, more than before
-	stored  int   // events that are written already; those in events come behind them
-	jobs    known // read or written by the call, as they are now; without a Job: deleted
+	counts   []count
+	tallies  []tallied
+	events   []note
+	waiting  int64     // jobs with an After, more than before
+	stored   int       // events that are written already; those in events come behind them
+	settings []setting // of queues, in the order in which they were set
+	jobs     known     // read or written by the call, as they are now; without a Job: deleted
+	nodes    nodes     // of workflows, that were saved
+	gone     []job.ID  // workflows that were removed
 }
 
 // note is an event that is not written yet. Its Seq is known already: the events
@@ -127,8 +132,13 @@ type count struct {
 	at    int64 // when the queue began, if this count is its first
 }
 
-// deadCount stands where a state does and counts the dead letters.
-const deadCount job.State = "dead"
+// What stands where a state does: deadCount counts the dead letters; newQueue
+// counts nothing, so that the queue is there; and goneQueue takes it away.
+const (
+	deadCount job.State = "dead"
+	newQueue  job.State = "new"
+	goneQueue job.State = "gone"
+)
 
 // behindCount counts those of the available jobs that are not to be claimed. It is kept in
 // memory alone.
@@ -139,6 +149,9 @@ func (t *tx) reset() {
 	t.drop()
 	clear(t.group.events) // what they point to may go
 	t.group.counts, t.group.events, t.group.stored, t.group.waiting = t.group.counts[:0], t.group.events[:0], 0, 0
+	t.group.settings, t.group.tallies = t.group.settings[:0], t.group.tallies[:0]
+	t.group.nodes.clear()
+	t.group.gone = nil
 	t.waits.next()
 	clear(t.args)
 	clear(t.body)
@@ -149,9 +162,18 @@ func (t *tx) reset() {
 // keep takes over what the call has changed.
 func (t *tx) keep() {
 	t.group.counts = append(t.group.counts, t.call.counts...)
+	t.group.tallies = append(t.group.tallies, t.call.tallies...)
 	t.group.events = append(t.group.events, t.call.events...)
 	t.group.stored += t.call.stored
 	t.group.waiting += t.call.waiting
+	t.group.settings = append(t.group.settings, t.call.settings...)
+	if len(t.call.nodes) > 0 {
+		if t.group.nodes == nil {
+			t.group.nodes = nodes{}
+		}
+		maps.Copy(t.group.nodes, t.call.nodes)
+	}
+	t.group.gone = append(t.group.gone, t.call.gone...)
 	for id, k := range t.call.jobs.byID {
 		if k.Job == nil {
 			t.gone++
@@ -167,8 +189,12 @@ func (t *tx) keep() {
 
 // drop forgets what the call has changed.
 func (t *tx) drop() {
+	t.call.tallies = t.call.tallies[:0]
 	t.call.counts, t.call.events, t.call.stored, t.call.waiting = t.call.counts[:0], t.call.events[:0], 0, 0
+	t.call.settings = t.call.settings[:0]
 	t.call.jobs.clear()
+	t.call.nodes.clear()
+	t.call.gone = nil
 	t.failed = nil
 }
 
@@ -214,14 +240,30 @@ func (t *tx) flush() error {
 	touched := map[string]*queueRow{}
 	for _, c := range t.group.counts {
 		q := t.w.queues[c.queue]
+		if c.state == goneQueue {
+			if err := t.removeQueue(c.queue); err != nil {
+				return err
+			}
+			delete(touched, c.queue)
+			continue
+		}
 		if q == nil {
 			q = &queueRow{Name: c.queue, CreatedAt: c.at}
 			t.w.queues[c.queue] = q
 		}
-		*q.counter(c.state) += c.n
+		if c.state != newQueue {
+			*q.counter(c.state) += c.n
+		}
 		touched[c.queue] = q
 	}
+	if err := t.addTallies(t.group.tallies); err != nil {
+		return err
+	}
+	t.w.settings.apply(t.group.settings)
 	if err := t.putRows(t.group.events); err != nil { // nearly always as one: an append at the end of one table is all that history costs
+		return err
+	}
+	if err := t.saveNodes(); err != nil {
 		return err
 	}
 	n := t.group.stored + len(t.group.events)
@@ -263,6 +305,8 @@ func (t *tx) putEvents(events []note) error {
 // saveQueue writes a queue's row.
 func (w *writer) saveQueue(q *queueRow) error {
 	_, err := w.st.putQueue.exec(q.Name, q.Paused, q.CreatedAt, q.Scheduled, q.Available, q.Pending, q.Active,
-		q.Retryable, q.Completed, q.Cancelled, q.Discarded, q.Dead, w.seq, w.events)
+		q.Retryable, q.Completed, q.Cancelled, q.Discarded, q.Dead,
+		q.slot.start, q.slot.Enqueued, q.slot.Started, q.slot.Completed, q.slot.Failed, q.slot.Timed, q.slot.Took.Milliseconds(), q.slot.Waited.Milliseconds(),
+		w.seq, w.events)
 	return err
 }

@@ -50,10 +50,12 @@ type writer struct {
 	log        *slog.Logger
 
 	queues   map[string]*queueRow // as committed, plus the group that is running
+	settings settings             // of queues, as committed
 	seq      int64                // last place given in a queue
 	events   int64                // last Seq given to an event
 	waiting  int64                // jobs with an After, as committed
 	cache    cache
+	nodes    nodes // of workflows, as committed
 	heads    heads
 	limits   limits
 	tx       *tx          // used again for every group
@@ -372,6 +374,7 @@ const countWaiting = `SELECT count(*) FROM job_states WHERE after_id IS NOT NULL
 // forget drops what is remembered of jobs.
 func (w *writer) forget() {
 	w.cache.reset()
+	w.nodes = nil
 	clear(w.heads)
 	w.limits.forget()
 }
@@ -386,6 +389,9 @@ func (w *writer) load() error {
 	}
 	for _, q := range rows {
 		w.queues[q.Name] = q
+	}
+	if err := w.loadSettings(); err != nil {
+		return fmt.Errorf("read what is set of the queues: %w", err)
 	}
 	if err := w.unprepared.Get(&w.waiting, countWaiting); err != nil {
 		return fmt.Errorf("count the jobs that wait for another: %w", err)

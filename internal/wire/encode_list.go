@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sort"
 	"strconv"
-	"time"
 
 	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
@@ -172,10 +171,13 @@ func AppendEvent(dst []byte, e job.Event) []byte {
 
 // status is the word for a queue's condition.
 func status(q job.Queue) string {
-	if q.Paused {
-		return "paused"
+	switch {
+	case q.Paused:
+		return job.QueuePaused
+	case q.Draining:
+		return job.QueueDraining
 	}
-	return "active"
+	return job.QueueActive
 }
 
 // AppendQueues appends a page of all queues (contract §3.13).
@@ -195,6 +197,7 @@ func appendQueue(b *rawjson.Writer, q job.Queue) {
 	b.Int("depth", q.Depth())
 	perState(b, q)
 	b.Int("running", q.Counts[job.Active])
+	since(b, q)
 }
 
 func perState(b *rawjson.Writer, q job.Queue) {
@@ -204,11 +207,12 @@ func perState(b *rawjson.Writer, q job.Queue) {
 }
 
 // AppendQueue appends the answer about one queue (contract §3.13).
-func AppendQueue(dst []byte, q job.Queue) []byte {
+func AppendQueue(dst []byte, q job.Queue, c job.QueueConfig) []byte {
 	b := rawjson.Object(dst)
 	b.Object("queue")
 	appendQueue(&b, q)
 	b.Int("dead_letter", q.Dead)
+	b.Raw("config", c.Raw)
 	b.End()
 	b.Str("name", q.Name)
 	b.Str("status", status(q))
@@ -220,9 +224,9 @@ func AppendQueue(dst []byte, q job.Queue) []byte {
 }
 
 // AppendQueueStats appends a queue's counters in one shape that all clients can read
-// (contract §3.13): "queue" is an object for Bare and a name for others. What is not
-// measured is 0.
-func AppendQueueStats(dst []byte, q job.Queue, p Profile, now time.Time) []byte {
+// (contract §3.13): "queue" is an object for Bare and a name for others.
+func AppendQueueStats(dst []byte, r job.QueueReport, p Profile) []byte {
+	q := r.Queue
 	b := rawjson.Object(dst)
 	if p == Bare {
 		b.Object("queue").Str("name", q.Name).Str("status", status(q)).Bool("paused", q.Paused)
@@ -236,8 +240,14 @@ func AppendQueueStats(dst []byte, q job.Queue, p Profile, now time.Time) []byte 
 	b.Object("stats").Str("queue", q.Name)
 	perState(&b, q)
 	b.Int("dead", q.Dead).Int("depth", q.Depth())
-	for _, name := range []string{"completed_last_hour", "failed_last_hour", "avg_duration_ms", "avg_wait_ms", "throughput_per_second"} {
-		b.Int(name, 0)
+	if r.Bound > 0 {
+		b.Int("max_depth", r.Bound)
+	} else {
+		b.Raw("max_depth", []byte("null"))
 	}
-	return b.End().Time("computed_at", now).Close()
+	measured(&b, r.Stats)
+	if !r.Oldest.IsZero() {
+		b.Time("oldest_available_at", r.Oldest)
+	}
+	return b.End().Time("computed_at", r.At).Close()
 }

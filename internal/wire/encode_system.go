@@ -69,7 +69,7 @@ var capabilities = []struct {
 	{"job_ttl", true}, {"priority_queues", true},
 	{"fair_scheduling", false}, {"job_versioning", false},
 	{"multi_tenancy", false}, {"pause_resume", false}, {"rate_limiting", false}, {"schema_validation", true},
-	{uniqueJobs, true}, {"webhooks", false}, {"workflows", false},
+	{uniqueJobs, true}, {"webhooks", false}, {"workflows", true},
 }
 
 const uniqueJobs = "unique_jobs"
@@ -124,7 +124,7 @@ func AppendManifest(dst []byte, a About, p Profile) []byte {
 	b.Str("unique_job_strength", "strong")
 	b.Raw("uniqueness", []byte(uniqueness))
 	b.Raw("delivery", []byte(`{"guarantee":"at_least_once","fifo":true}`))
-	b.Raw("extensions", []byte(`["`+BatchAck+`","cron","dead-letter","dead_letter","events","`+Next+`","unique_jobs"]`))
+	b.Raw("extensions", []byte(`["`+BatchAck+`","cron","dead-letter","dead_letter","events","`+Next+`","unique_jobs","workflows"]`))
 	b.Object("endpoints")
 	b.Str("base_url", a.BaseURL)
 	b.Str("manifest", "/ojs/manifest")

@@ -41,6 +41,8 @@ var answers = []Answer{
 	{job.BadRetry, http.StatusUnprocessableEntity, "invalid_request", false, "Correct the retry policy; members that are left out take their defaults."},
 	{job.Rejected, http.StatusUnprocessableEntity, "x_middleware_rejected", false, "Ask who runs the server what the named middleware wants of a job."},
 	{job.SchemaViolation, http.StatusBadRequest, "schema_validation", false, "Correct the args; GET /ojs/v1/schemas/{uri} shows what they must be."},
+	{job.QueueClosed, http.StatusUnprocessableEntity, "queue_paused", true, "Send it again when the queue is resumed, or to another queue."},
+	{job.QueueFull, http.StatusTooManyRequests, "QUEUE_FULL", true, "Send it again after the time in Retry-After."},
 	{job.Unavailable, http.StatusServiceUnavailable, "backend_error", true, "Try again after the time in Retry-After."},
 	{job.Internal, http.StatusInternalServerError, "backend_error", true, "Look for the request id in the server's log."},
 }
@@ -74,7 +76,7 @@ func KindOf(status int, code string) job.Kind {
 		}
 	}
 	for _, a := range answers {
-		if a.Status == status {
+		if a.Status == status && a.Kind != job.QueueFull { // other codes of its status are of other limits
 			return a.Kind
 		}
 	}
@@ -104,6 +106,12 @@ type errorObject struct {
 	DocsURL   string         `json:"docs_url"`
 	DocURL    string         `json:"doc_url"`
 	RequestID string         `json:"request_id,omitempty"`
+
+	// Of a queue that is full these stand beside the details, too (contract §4.13).
+	Queue    any `json:"queue,omitempty"`
+	Depth    any `json:"depth,omitempty"`
+	Bound    any `json:"bound,omitempty"`
+	Strategy any `json:"strategy,omitempty"`
 }
 
 // EncodeError is the status and the body for an error (contract §1.3). The text of an
@@ -122,6 +130,9 @@ func EncodeError(err error, requestID string) (status int, body []byte) {
 		if hint, ok := e.Details["hint"].(string); ok { // a hint of its own is more precise than that of its kind
 			o.Hint = hint
 		}
+	}
+	if d := o.Details; a.Kind == job.QueueFull {
+		o.Queue, o.Depth, o.Bound, o.Strategy = d["queue"], d["depth"], d["bound"], d["strategy"]
 	}
 	if a.Kind == job.Invalid || a.Kind == job.BadRetry || a.Kind == job.SchemaViolation {
 		o.Type = "validation_error"
@@ -158,7 +169,7 @@ func errorOf(status int, b errorBody) error {
 		}
 	}
 	kind := KindOf(status, b.Error.Code)
-	if again := b.Error.Retryable; again != nil && *again && status < 500 {
+	if again := b.Error.Retryable; again != nil && *again && status < 500 && kind != job.QueueFull && kind != job.QueueClosed {
 		kind = job.Unavailable // the server itself says so
 	}
 	return &job.Error{Kind: kind, Message: b.Error.Message, Details: b.Error.Details}
@@ -167,7 +178,7 @@ func errorOf(status int, b errorBody) error {
 // knownCode reports whether a code is of contract §1.4.
 func knownCode(code string) bool {
 	switch code {
-	case "schema_validation", "queue_paused", "QUEUE_FULL", "rate_limited", "timeout", "unauthenticated":
+	case "schema_validation", "rate_limited", "timeout", "unauthenticated":
 		return true
 	}
 	return strings.HasPrefix(code, "x_") || slices.ContainsFunc(answers, func(a Answer) bool { return a.Code == code })

@@ -103,7 +103,7 @@ func TestKindOfUnknownPairs(t *testing.T) {
 		code   string
 		want   job.Kind
 	}{
-		{400, "schema_validation", job.Invalid}, {401, "unauthenticated", job.Forbidden}, {404, "", job.NotFound},
+		{400, "schema_validation", job.SchemaViolation}, {401, "unauthenticated", job.Forbidden}, {404, "", job.NotFound},
 		{408, "timeout", job.Unavailable}, {409, "other", job.Conflict}, {418, "", job.Invalid},
 		{422, "queue_paused", job.Unsupported}, {429, "QUEUE_FULL", job.Unavailable},
 		{500, "", job.Internal}, {502, "", job.Unavailable}, {503, "", job.Unavailable}, {504, "", job.Unavailable},

@@ -176,7 +176,7 @@ func ReadBeat(body []byte) (job.BeatReply, error) {
 // queueObject is a queue and its counters, in the list and alone (contract §3.13).
 type queueObject struct {
 	Name      string    `json:"name"`
-	Paused    bool      `json:"paused"`
+	IsPaused  bool      `json:"paused"`
 	CreatedAt time.Time `json:"created_at"`
 	Dead      int64     `json:"dead_letter"`
 	Scheduled int64     `json:"scheduled"`
@@ -187,12 +187,17 @@ type queueObject struct {
 	Completed int64     `json:"completed"`
 	Cancelled int64     `json:"cancelled"`
 	Discarded int64     `json:"discarded"`
+	Status    string    `json:"status"`
+	queueSince
 }
 
-func (o queueObject) queue() job.Queue {
-	return job.Queue{Name: o.Name, Paused: o.Paused, CreatedAt: o.CreatedAt, Dead: o.Dead, Counts: map[job.State]int64{
+func (o queueObject) queue() (q job.Queue) {
+	q = job.Queue{Name: o.Name, Paused: o.IsPaused, CreatedAt: o.CreatedAt, Dead: o.Dead, Counts: map[job.State]int64{
 		job.Scheduled: o.Scheduled, job.Available: o.Available, job.Pending: o.Pending, job.Active: o.Active,
 		job.Retryable: o.Retryable, job.Completed: o.Completed, job.Cancelled: o.Cancelled, job.Discarded: o.Discarded}}
+	q.Draining = o.Status == job.QueueDraining
+	o.set(&q)
+	return q
 }
 
 // ReadQueue reads the answer about one queue (contract §3.13).

@@ -128,7 +128,7 @@ func TestReadQueues(t *testing.T) {
 	for i, s := range job.States {
 		want.Counts[s] = int64(i + 4)
 	}
-	if got, err := ReadQueue(AppendQueue(nil, want)); err != nil || !reflect.DeepEqual(got, want) {
+	if got, err := ReadQueue(AppendQueue(nil, want, job.QueueConfig{})); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 	qs, rest, err := ReadQueues(AppendQueues(nil, []job.Queue{want, want}, Paging{Limit: 1}))

@@ -60,7 +60,12 @@ var happened = map[string]func(*testing.T, *job.Job){
 	"Checkpoint": func(t *testing.T, j *job.Job) {
 		j.Checkpoint = &job.Checkpoint{State: json.RawMessage(`{"a": 1e2}`), Sequence: 2, CreatedAt: Now, UpdatedAt: Now.Add(time.Second)}
 	},
-	"Errors": func(t *testing.T, j *job.Job) { j.Errors = json.RawMessage(`[{"type":"E","message":"m"}]`) },
+	"Flow": func(t *testing.T, j *job.Job) {
+		j.Flow = &job.FlowRef{Workflow: New(t, "q", nil).ID, Step: "a/b é", Node: 7, Parent: 3}
+	},
+	"ParentResults": func(t *testing.T, j *job.Job) { j.ParentResults = json.RawMessage(`[1, null]`) },
+	"ParentErrors":  func(t *testing.T, j *job.Job) { j.ParentErrors = json.RawMessage(`[{"type":"E"}]`) },
+	"Errors":        func(t *testing.T, j *job.Job) { j.Errors = json.RawMessage(`[{"type":"E","message":"m"}]`) },
 }
 
 // keyed makes of j a job whose keys no other has.
@@ -106,11 +111,14 @@ func statusMembers(t *testing.T, s job.Store) {
 // ofKeys are the members that only a job with keys has, or had.
 var ofKeys = []string{"Fingerprint", "Holds", "DedupUntil", "DedupFreed", "RewrittenAt", "Keep"}
 
+// fixed are the members that never change.
+var fixed = []string{"CreatedAt", "Flow", "ParentResults", "ParentErrors"}
+
 // statusChanges changes one member of the status of a job that is stored, with keys
 // and without: alone, beside those that a claim changes, and back.
 func statusChanges(t *testing.T, s job.Store) {
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[job.Status]()) {
-		if f.Name == "CreatedAt" || happened[f.Name] == nil { // it never changes; statusMembers tells
+		if slices.Contains(fixed, f.Name) || happened[f.Name] == nil { // it never changes; statusMembers tells
 			continue
 		}
 		for _, withKeys := range []bool{false, true} {

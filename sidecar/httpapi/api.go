@@ -73,11 +73,13 @@ type api struct {
 	Options
 	svc       job.Service
 	enqueue   func(context.Context, ...job.Checked) ([]job.Receipt, error)
+	started   time.Time
 	unhealthy atomic.Bool // as the latest health check was told
 }
 
 func newEcho(svc job.Service, opts Options) *echo.Echo {
 	a := &api{Options: opts.withDefaults(), svc: svc, enqueue: svc.EnqueueChecked}
+	a.started = a.Now()
 	if s, ok := svc.(interface {
 		EnqueueNew(context.Context, ...job.Checked) ([]job.Receipt, error)
 	}); ok {
@@ -94,8 +96,10 @@ func newEcho(svc job.Service, opts Options) *echo.Echo {
 	a.roster(v1)
 	a.directives(v1)
 	a.queues(v1)
+	a.bulk(v1)
 	a.unique(v1)
 	a.crons(v1)
+	a.workflows(v1)
 	a.limits(v1)
 	a.tenants(v1)
 	a.deadLetters(v1)

@@ -228,6 +228,9 @@ func (a *api) fail(err error, c echo.Context) {
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
 	}
+	if status == http.StatusTooManyRequests {
+		refusedFull(w.Header(), err)
+	}
 	_ = write(c, status, b) // if this fails the caller has gone, and cannot be told
 }
 

@@ -22,6 +22,7 @@ import (
 type fake struct {
 	fakeProgress
 	fakeSchemas
+	queueFake
 	calls      atomic.Int64 // of any method
 	enqueue    func(context.Context, ...job.Envelope) ([]job.Receipt, error)
 	fetch      func(context.Context, job.FetchRequest) ([]*job.Job, error)
@@ -65,11 +66,16 @@ type fake struct {
 	deleteCron  func(context.Context, string) (*job.Cron, error)
 	triggerCron func(context.Context, string) (*job.Job, error)
 	cronHistory func(context.Context, string, int) ([]job.CronJob, error)
-	limits      func(context.Context, job.LimitFilter) (job.LimitPage, error)
-	limit       func(context.Context, string) (job.LimitInfo, error)
-	override    func(context.Context, string, job.Pace) (job.LimitInfo, error)
-	tenant      func(context.Context, string) (job.TenantStats, error)
-	dropLimit   func(context.Context, string) (job.LimitInfo, error)
+
+	startWorkflow  func(context.Context, job.WorkflowSpec) (*job.Workflow, bool, error)
+	workflow       func(context.Context, job.ID) (*job.Workflow, error)
+	workflows      func(context.Context, job.WorkflowFilter) (job.WorkflowPage, error)
+	cancelWorkflow func(context.Context, job.ID) (*job.Workflow, error)
+	limits         func(context.Context, job.LimitFilter) (job.LimitPage, error)
+	limit          func(context.Context, string) (job.LimitInfo, error)
+	override       func(context.Context, string, job.Pace) (job.LimitInfo, error)
+	dropLimit      func(context.Context, string) (job.LimitInfo, error)
+	tenant         func(context.Context, string) (job.TenantStats, error)
 }
 
 func (f *fake) Enqueue(context.Context, ...job.Envelope) ([]job.Receipt, error) {
@@ -290,6 +296,26 @@ func (f *fake) TriggerCron(ctx context.Context, name string) (*job.Job, error) {
 func (f *fake) CronHistory(ctx context.Context, name string, n int) ([]job.CronJob, error) {
 	f.calls.Add(1)
 	return f.cronHistory(ctx, name, n)
+}
+
+func (f *fake) StartWorkflow(ctx context.Context, spec job.WorkflowSpec) (*job.Workflow, bool, error) {
+	f.calls.Add(1)
+	return f.startWorkflow(ctx, spec)
+}
+
+func (f *fake) Workflow(ctx context.Context, id job.ID) (*job.Workflow, error) {
+	f.calls.Add(1)
+	return f.workflow(ctx, id)
+}
+
+func (f *fake) Workflows(ctx context.Context, q job.WorkflowFilter) (job.WorkflowPage, error) {
+	f.calls.Add(1)
+	return f.workflows(ctx, q)
+}
+
+func (f *fake) CancelWorkflow(ctx context.Context, id job.ID) (*job.Workflow, error) {
+	f.calls.Add(1)
+	return f.cancelWorkflow(ctx, id)
 }
 
 func (f *fake) Limits(ctx context.Context, q job.LimitFilter) (job.LimitPage, error) {

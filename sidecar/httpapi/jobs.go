@@ -29,10 +29,15 @@ func (a *api) push(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	rs, err := a.enqueue(c.Request().Context(), e)
+	ctx, err := blocking(c)
 	if err != nil {
 		return err
 	}
+	rs, err := a.enqueue(ctx, e)
+	if err != nil {
+		return err
+	}
+	pressed(c, rs)
 	if wire.SameID(rs[0]) {
 		return duplicate(rs[0].Job)
 	}
@@ -67,10 +72,15 @@ func (a *api) batch(c echo.Context) error {
 	if err := exchange(c).charge.await(c.Request().Context(), int64(len(es))*perJob); err != nil {
 		return err
 	}
-	rs, err := a.enqueue(c.Request().Context(), es...)
+	ctx, err := blocking(c)
+	if err != nil {
+		return err
+	}
+	rs, err := a.enqueue(ctx, es...)
 	if err != nil {
 		return inBatch(err)
 	}
+	pressed(c, rs)
 	for i, r := range rs {
 		if wire.SameID(r) {
 			return wire.AtIndex(duplicate(r.Job), i)
@@ -97,6 +107,9 @@ func (a *api) page(decode func(url.Values) (job.Filter, wire.Paging, error), dea
 		f, p, err := listed(c, decode)
 		if err != nil {
 			return err
+		}
+		if name := param(c, "name"); name != "" {
+			f.Queue = name // of the path
 		}
 		b, err := a.readPage(c, f, p, dead)
 		if err != nil {

@@ -13,7 +13,7 @@ func schooling(f *fake) {
 		if s.URI == "urn:taken" {
 			return s, job.Errorf(job.Conflict, "the schema urn:taken is registered already").With(map[string]any{"resource_type": "schema", "resource_id": "urn:taken"})
 		}
-		s, err := s.Check()
+		s, err := s.Normalize()
 		s.CreatedAt = noon
 		return s, err
 	}

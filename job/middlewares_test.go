@@ -11,7 +11,7 @@ import (
 
 func TestChainKeepsOrder(t *testing.T) {
 	t.Parallel()
-	var c Chain[func()]
+	var c Middlewares[func()]
 	m := func() {}
 	for _, step := range []struct {
 		do   func() error
@@ -51,8 +51,8 @@ func TestChainKeepsOrder(t *testing.T) {
 
 func TestChainOfNobodyIsEmpty(t *testing.T) {
 	t.Parallel()
-	var none *Chain[func()]
-	if len(none.Links()) != 0 || len(none.Names()) != 0 || len(new(Chain[func()]).Links()) != 0 {
+	var none *Middlewares[func()]
+	if len(none.Links()) != 0 || len(none.Names()) != 0 || len(new(Middlewares[func()]).Links()) != 0 {
 		t.Error("a chain nobody made has links")
 	}
 }
@@ -60,7 +60,7 @@ func TestChainOfNobodyIsEmpty(t *testing.T) {
 // What was read of a chain stays as it was, whatever becomes of the chain.
 func TestChainLinksDoNotChange(t *testing.T) {
 	t.Parallel()
-	var c Chain[func() string]
+	var c Middlewares[func() string]
 	for _, name := range []string{"a", "b", "c"} {
 		if err := c.Add(name, func() string { return name }); err != nil {
 			t.Fatal(err)
@@ -88,7 +88,7 @@ func TestChainLinksDoNotChange(t *testing.T) {
 
 func TestChainIsSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
-	var c Chain[func()]
+	var c Middlewares[func()]
 	if err := c.Add("fixed", func() {}); err != nil {
 		t.Fatal(err)
 	}

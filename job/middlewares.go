@@ -7,14 +7,14 @@ import (
 	"sync/atomic"
 )
 
-// Chain is an ordered list of named middleware (ojs-core.md §9): the first is
+// Middlewares is an ordered list of named middleware (ojs-core.md §9): the first is
 // the outermost. M is the function type of a chain: package sidecar has one
 // around PUSH, package client one around handlers.
 //
-// The zero value is an empty chain, and so is a nil *Chain for who reads it. A
-// Chain is safe for concurrent use: what walks it sees it as it was when the
+// The zero value is an empty chain, and so is a nil *Middlewares for who reads it.
+// It is safe for concurrent use: what walks it sees it as it was when the
 // walk began. It must not be copied.
-type Chain[M any] struct {
+type Middlewares[M any] struct {
 	mu    sync.Mutex // held by who changes links
 	links atomic.Pointer[[]Link[M]]
 }
@@ -27,19 +27,19 @@ type Link[M any] struct {
 
 // Add puts a middleware at the end, nearest to what the chain is around.
 // Duplicate when the name is taken, Invalid when it is empty or m is nil.
-func (c *Chain[M]) Add(name string, m M) error {
+func (c *Middlewares[M]) Add(name string, m M) error {
 	return c.insert(name, m, func(links []Link[M]) (int, error) { return len(links), nil })
 }
 
 // InsertBefore puts a middleware directly outside the one named mark. NotFound
 // when there is no such, otherwise as Add.
-func (c *Chain[M]) InsertBefore(mark, name string, m M) error {
+func (c *Middlewares[M]) InsertBefore(mark, name string, m M) error {
 	return c.insert(name, m, func(links []Link[M]) (int, error) { return place(links, mark) })
 }
 
 // InsertAfter puts a middleware directly inside the one named mark. NotFound
 // when there is no such, otherwise as Add.
-func (c *Chain[M]) InsertAfter(mark, name string, m M) error {
+func (c *Middlewares[M]) InsertAfter(mark, name string, m M) error {
 	return c.insert(name, m, func(links []Link[M]) (int, error) {
 		i, err := place(links, mark)
 		return i + 1, err
@@ -47,7 +47,7 @@ func (c *Chain[M]) InsertAfter(mark, name string, m M) error {
 }
 
 // Remove takes a middleware out, or returns NotFound.
-func (c *Chain[M]) Remove(name string) error {
+func (c *Middlewares[M]) Remove(name string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	links := c.Links()
@@ -60,7 +60,7 @@ func (c *Chain[M]) Remove(name string) error {
 }
 
 // Names lists the middleware, the outermost first.
-func (c *Chain[M]) Names() []string {
+func (c *Middlewares[M]) Names() []string {
 	links := c.Links()
 	names := make([]string, len(links))
 	for i, l := range links {
@@ -71,7 +71,7 @@ func (c *Chain[M]) Names() []string {
 
 // Links is the chain as it is now, the outermost first. It never changes, and
 // the caller must not change it either.
-func (c *Chain[M]) Links() []Link[M] {
+func (c *Middlewares[M]) Links() []Link[M] {
 	if c == nil {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (c *Chain[M]) Links() []Link[M] {
 
 // insert puts a middleware where at says. Who reads the old list keeps it whole:
 // every change makes a new one.
-func (c *Chain[M]) insert(name string, m M, at func([]Link[M]) (int, error)) error {
+func (c *Middlewares[M]) insert(name string, m M, at func([]Link[M]) (int, error)) error {
 	if v := reflect.ValueOf(m); name == "" || !v.IsValid() || v.Kind() == reflect.Func && v.IsNil() {
 		return Errorf(Invalid, "middleware %q: it needs a name and a function", name)
 	}
@@ -101,7 +101,7 @@ func (c *Chain[M]) insert(name string, m M, at func([]Link[M]) (int, error)) err
 	return nil
 }
 
-func (c *Chain[M]) set(links []Link[M]) { c.links.Store(&links) }
+func (c *Middlewares[M]) set(links []Link[M]) { c.links.Store(&links) }
 
 // place is where a middleware stands.
 func place[M any](links []Link[M], name string) (int, error) {

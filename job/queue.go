@@ -1,0 +1,449 @@
+package job
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/outrider-jobs/outrider/internal/rawjson"
+)
+
+// TemplateQueue is the name under which the configuration of all queues is kept
+// that have none of their own (contract §3.13). No job can name it.
+const TemplateQueue = "_default"
+
+// The conditions of a queue (contract §3.13).
+const (
+	QueueActive   = "active"
+	QueuePaused   = "paused"   // no job of it is claimed; PUSH goes on (contract C-14)
+	QueueDraining = "draining" // PUSH is refused; what is in it is claimed
+)
+
+// The strategies of a queue that is full (contract §4.13).
+const (
+	OverflowReject     = "reject"
+	OverflowBlock      = "block"
+	OverflowDropOldest = "drop_oldest"
+)
+
+// QueueSettings is what has been set of a queue by those who run it. Settings that
+// a store has handed out are shared, and must not be changed.
+type QueueSettings struct {
+	Name   string
+	Status string      // QueueActive, QueuePaused or QueueDraining; empty is active
+	Since  time.Time   // when Status was set last
+	By     string      // who set it, where that was told
+	Config QueueConfig // its own; see [QueueSettings.Under]
+}
+
+// Paused reports whether no job of the queue is claimed. A nil is nothing set.
+func (s *QueueSettings) Paused() bool { return s != nil && s.Status == QueuePaused }
+
+// Draining reports whether PUSH to the queue is refused.
+func (s *QueueSettings) Draining() bool { return s != nil && s.Status == QueueDraining }
+
+// Effective is the configuration that holds, the zero value where nothing is set.
+func (s *QueueSettings) Effective() *QueueConfig {
+	if s == nil {
+		return &noConfig
+	}
+	return &s.Config
+}
+
+var noConfig QueueConfig
+
+// Under is s with what its own configuration leaves open taken from a template.
+// Either may be nil; the result shares with both.
+func (s *QueueSettings) Under(template *QueueSettings) *QueueSettings {
+	switch {
+	case template == nil:
+		return s
+	case s == nil:
+		return &QueueSettings{Config: template.Config}
+	}
+	over := *s
+	over.Config = s.Config.over(template.Config)
+	return &over
+}
+
+// Rate is so many in a period.
+type Rate struct {
+	Limit  int
+	Period time.Duration
+}
+
+// QueueConfig is the configuration of a queue (contract §3.13). What is zero is left
+// to the template, and then to the server.
+type QueueConfig struct {
+	Raw json.RawMessage // a JSON object: all as it came, with the members that are not known
+
+	Concurrency    int
+	RateLimit      Rate // sliding window of claims
+	Throttle       Rate // evenly spaced claims
+	Retention      QueueRetention
+	DefaultRetry   json.RawMessage // under the policy of a job that leaves a member open (ojs-retry.md §8.1)
+	DefaultTimeout time.Duration   // of jobs that name none (contract §4.7)
+	Visibility     time.Duration   // of jobs and FETCHes that name none (contract §4.6)
+	Backpressure   Backpressure
+}
+
+// QueueRetention is how long finished jobs of a queue stay. A nil is left open; 0
+// removes at once.
+type QueueRetention struct{ Completed, Discarded, Cancelled *time.Duration }
+
+// Of is the retention of jobs that have ended in a state, nil where it is left open.
+func (r QueueRetention) Of(s State) *time.Duration {
+	switch s {
+	case Completed:
+		return r.Completed
+	case Cancelled:
+		return r.Cancelled
+	case Discarded:
+		return r.Discarded
+	}
+	return nil
+}
+
+// Same reports whether two retentions say the same.
+func (r QueueRetention) Same(other QueueRetention) bool {
+	for _, s := range States {
+		a, b := r.Of(s), other.Of(s)
+		if (a == nil) != (b == nil) || a != nil && *a != *b {
+			return false
+		}
+	}
+	return true
+}
+
+// Backpressure bounds the jobs of a queue that have not ended (contract §4.13).
+type Backpressure struct {
+	MaxDepth int64   // 0: there is no bound
+	Strategy string  // OverflowReject, OverflowBlock or OverflowDropOldest; empty is reject
+	Warning  float64 // the part of MaxDepth from which on a PUSH is warned; 0 is DefaultWarning
+}
+
+// DefaultWarning is the part of its bound from which on a queue is nearly full.
+const DefaultWarning = 0.8
+
+// Threshold is the part of the bound from which on a PUSH is warned.
+func (b Backpressure) Threshold() float64 { return cmp.Or(b.Warning, DefaultWarning) }
+
+// MaxConfigBytes bounds the configuration of a queue.
+const MaxConfigBytes = 64 << 10
+
+// ParseQueueConfig reads the configuration of a queue (contract §3.13): a JSON
+// object that has passed CheckJSON. A member that is null is not set. Members that
+// are not known are kept in Raw, and mean nothing. Errors name the member: Invalid,
+// BadRetry for default_retry, Unsupported for what this server cannot hold to.
+func ParseQueueConfig(raw json.RawMessage) (QueueConfig, error) {
+	c := QueueConfig{Raw: raw}
+	if len(raw) == 0 {
+		return QueueConfig{}, nil
+	}
+	if len(raw) > MaxConfigBytes {
+		return QueueConfig{}, tooLarge("the configuration of a queue", len(raw), MaxConfigBytes)
+	}
+	if raw[0] != '{' {
+		return QueueConfig{}, invalid(Invalid, "config", "must be an object, got %s", rawjson.Kind(raw))
+	}
+	var size, strategy json.RawMessage // max_size and overflow_policy: the short form of backpressure
+	err := Members(raw, func(name string, v json.RawMessage) (err error) {
+		if string(v) == "null" {
+			return nil
+		}
+		switch name {
+		case "concurrency":
+			c.Concurrency, err = positive[int](v, name)
+		case "rate_limit":
+			c.RateLimit, err = rate(v, name)
+		case "throttle":
+			c.Throttle, err = rate(v, name)
+		case "retention":
+			c.Retention, err = retention(v)
+		case "default_retry":
+			c.DefaultRetry = v
+			err = checkDefaultRetry(v)
+		case "default_timeout":
+			c.DefaultTimeout, err = span(v, name)
+		case "visibility_timeout":
+			c.Visibility, err = span(v, name)
+		case "backpressure":
+			err = c.Backpressure.read(v)
+		case "max_size":
+			size = v
+		case "overflow_policy":
+			strategy = v
+		}
+		return err
+	})
+	if err == nil {
+		err = c.Backpressure.short(size, strategy)
+	}
+	if err != nil {
+		return QueueConfig{}, err
+	}
+	return c, nil
+}
+
+// checkDefaultRetry holds a default policy to what holds for the policy of a job.
+func checkDefaultRetry(v json.RawMessage) error {
+	_, err := ParseRetry(v, true)
+	if e, ok := err.(*Error); ok {
+		const field = "default_retry"
+		e.Message = strings.Replace(e.Message, "retry", field, 1)
+		if f, ok := e.Details["field"].(string); ok {
+			e.Details["field"] = strings.Replace(f, "retry", field, 1)
+		}
+	}
+	return err
+}
+
+// read reads the member backpressure.
+func (b *Backpressure) read(v json.RawMessage) error {
+	if v[0] != '{' {
+		return invalid(Invalid, "backpressure", "must be an object, got %s", rawjson.Kind(v))
+	}
+	return membersOf(v, "backpressure", func(name string, v json.RawMessage) (err error) {
+		field := "backpressure." + name
+		if string(v) == "null" {
+			return nil
+		}
+		switch name {
+		case "max_depth":
+			b.MaxDepth, err = positive[int64](v, field)
+		case "strategy":
+			b.Strategy, err = strategy(v, field)
+		case "warning_threshold":
+			f, ok := number(v)
+			if !ok || f <= 0 || f > 1 {
+				return invalid(Invalid, field, "must be a number above 0 and up to 1, the part of max_depth from which on a PUSH is warned, got %s", shown(v))
+			}
+			b.Warning = f
+		case "max_size_bytes":
+			err = invalid(Unsupported, field, "is not supported: this server counts the jobs of a queue and not their bytes; set max_depth")
+		}
+		return err
+	})
+}
+
+// short reads max_size and overflow_policy, which say what backpressure says. They
+// may stand beside it where they say the same.
+func (b *Backpressure) short(size, policy json.RawMessage) error {
+	if size != nil {
+		n, err := positive[int64](size, "max_size")
+		if err != nil {
+			return err
+		}
+		if b.MaxDepth != 0 && b.MaxDepth != n {
+			return invalid(Invalid, "max_size", "is %d, and backpressure.max_depth beside it %d: one of them is enough", n, b.MaxDepth)
+		}
+		b.MaxDepth = n
+	}
+	if policy != nil {
+		s, err := strategy(policy, "overflow_policy")
+		if err != nil {
+			return err
+		}
+		if b.Strategy != "" && b.Strategy != s {
+			return invalid(Invalid, "overflow_policy", "is %s, and backpressure.strategy beside it %s: one of them is enough", s, b.Strategy)
+		}
+		b.Strategy = s
+	}
+	return nil
+}
+
+func strategy(v json.RawMessage, field string) (string, error) {
+	s, err := text(v, field)
+	if err == nil && !slices.Contains([]string{OverflowReject, OverflowBlock, OverflowDropOldest}, s) {
+		err = invalid(Invalid, field, "must be reject, block or drop_oldest, got %s", shown(v))
+	}
+	return s, err
+}
+
+// retention reads how long finished jobs stay: one length for all of them, or one for
+// each way to end.
+func retention(v json.RawMessage) (r QueueRetention, err error) {
+	const field = "retention"
+	if v[0] != '{' {
+		d, err := span(v, field)
+		return QueueRetention{&d, &d, &d}, err
+	}
+	err = membersOf(v, field, func(name string, v json.RawMessage) error {
+		into := map[string]**time.Duration{"completed": &r.Completed, "discarded": &r.Discarded, "cancelled": &r.Cancelled}[name]
+		if into == nil || string(v) == "null" {
+			return nil
+		}
+		d, err := span(v, field+"."+name)
+		*into = &d
+		return err
+	})
+	return r, err
+}
+
+// rate reads {"limit", "period"}.
+func rate(v json.RawMessage, field string) (r Rate, err error) {
+	if v[0] != '{' {
+		return r, invalid(Invalid, field, "must be an object with limit and period, got %s", rawjson.Kind(v))
+	}
+	if err = membersOf(v, field, func(name string, v json.RawMessage) (err error) {
+		switch name {
+		case "limit":
+			r.Limit, err = positive[int](v, field+".limit")
+		case "period":
+			r.Period, err = ratePeriod(v, field+".period")
+		}
+		return err
+	}); err != nil {
+		return Rate{}, err
+	}
+	if r.Limit == 0 {
+		return Rate{}, invalid(Invalid, field+".limit", "is required: an integer of 1 or more")
+	}
+	r.Period = cmp.Or(r.Period, time.Second)
+	return r, nil
+}
+
+var ratePeriods = map[string]time.Duration{"second": time.Second, "minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour}
+
+// ratePeriod reads the period of a rate: second, minute, hour or day, or a span of time.
+func ratePeriod(v json.RawMessage, field string) (time.Duration, error) {
+	if d, ok := ratePeriods[strings.Trim(string(v), `"`)]; ok {
+		return d, nil
+	}
+	d, err := span(v, field)
+	if err == nil && d <= 0 {
+		err = invalid(Invalid, field, "must be longer than nothing")
+	}
+	return d, err
+}
+
+// span reads a length of time: a number of seconds, an ISO 8601 duration, or the
+// short form, such as 24h or 7d.
+func span(v json.RawMessage, field string) (time.Duration, error) {
+	wrong := invalid(Invalid, field, "must be a number of seconds, an ISO 8601 duration such as PT30S, or a short one such as 24h or 7d, of at most 100 years, got %s", shown(v))
+	if v[0] != '"' {
+		f, ok := number(v)
+		if !ok || f < 0 || f > MaxDuration.Seconds() {
+			return 0, wrong
+		}
+		return Seconds(f), nil
+	}
+	s, _ := text(v, field)
+	if d, ok := ParseSpan(s); ok {
+		return d, nil
+	}
+	return 0, wrong
+}
+
+// ParseSpan reads a length of time as people write it: an ISO 8601 duration, or a
+// short one such as 90s, 24h, 7d or 2w, of at most MaxDuration.
+func ParseSpan(s string) (time.Duration, bool) {
+	if d, err := ParseDuration(s); err == nil {
+		return ceilMillis(d), true
+	}
+	if days, ok := strings.CutSuffix(s, "w"); ok {
+		s = "P" + days + "W"
+	} else if days, ok := strings.CutSuffix(s, "d"); ok {
+		s = "P" + days + "D"
+	} else {
+		d, err := time.ParseDuration(s)
+		return ceilMillis(d), err == nil && shortForm.MatchString(s) && d <= MaxDuration
+	}
+	d, err := ParseDuration(s)
+	return d, err == nil
+}
+
+// positive is an integer of 1 or more.
+func positive[N int | int64](v json.RawMessage, field string) (N, error) {
+	n, ok := integer(v)
+	if !ok || n < 1 || n > 1<<31-1 {
+		return 0, invalid(Invalid, field, "must be an integer from 1 to 2147483647, got %s", shown(v))
+	}
+	return N(n), nil
+}
+
+// number is a JSON number.
+func number(v json.RawMessage) (f float64, ok bool) {
+	return f, string(v) != "null" && json.Unmarshal(v, &f) == nil
+}
+
+// over is c with what it leaves open taken from a template, member by member.
+func (c QueueConfig) over(template QueueConfig) QueueConfig {
+	c.Concurrency = cmp.Or(c.Concurrency, template.Concurrency)
+	c.RateLimit = cmp.Or(c.RateLimit, template.RateLimit)
+	c.Throttle = cmp.Or(c.Throttle, template.Throttle)
+	c.Retention.Completed = cmp.Or(c.Retention.Completed, template.Retention.Completed)
+	c.Retention.Discarded = cmp.Or(c.Retention.Discarded, template.Retention.Discarded)
+	c.Retention.Cancelled = cmp.Or(c.Retention.Cancelled, template.Retention.Cancelled)
+	if c.DefaultRetry == nil {
+		c.DefaultRetry = template.DefaultRetry
+	}
+	c.DefaultTimeout = cmp.Or(c.DefaultTimeout, template.DefaultTimeout)
+	c.Visibility = cmp.Or(c.Visibility, template.Visibility)
+	c.Backpressure.MaxDepth = cmp.Or(c.Backpressure.MaxDepth, template.Backpressure.MaxDepth)
+	c.Backpressure.Strategy = cmp.Or(c.Backpressure.Strategy, template.Backpressure.Strategy)
+	c.Backpressure.Warning = cmp.Or(c.Backpressure.Warning, template.Backpressure.Warning)
+	return c
+}
+
+// Patched is the configuration c after another one: its members in place of those of
+// the same name, those that are null taken away, and all others as they are.
+func (c QueueConfig) Patched(patch json.RawMessage) (QueueConfig, error) {
+	if _, err := ParseQueueConfig(patch); err != nil {
+		return c, err
+	}
+	said := map[string]bool{}
+	o := rawjson.Object(nil)
+	err := Members(patch, func(name string, v json.RawMessage) error {
+		if said[name] = true; string(v) != "null" {
+			o.Quoted(name, v)
+		}
+		return nil
+	})
+	if err == nil && c.Raw != nil {
+		err = Members(c.Raw, func(name string, v json.RawMessage) error {
+			if !said[name] {
+				o.Quoted(name, v)
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return c, err
+	}
+	return ParseQueueConfig(json.RawMessage(o.Close()))
+}
+
+// Info is what a store keeps of settings, beside their name.
+func (s *QueueSettings) Info() []byte {
+	o := rawjson.Object(nil)
+	o.Optional("status", s.Status)
+	if !s.Since.IsZero() {
+		o.Time("since", s.Since)
+	}
+	o.Optional("by", s.By)
+	o.Raw("config", s.Config.Raw)
+	return o.Close()
+}
+
+// ParseQueueSettings reads what Info wrote. A configuration that this server does not
+// take, because another one wrote it, is kept and means nothing; err says so.
+func ParseQueueSettings(name string, info []byte) (s *QueueSettings, err error) {
+	var v struct {
+		Status string          `json:"status"`
+		Since  time.Time       `json:"since"`
+		By     string          `json:"by"`
+		Config json.RawMessage `json:"config"`
+	}
+	if err := json.Unmarshal(info, &v); err != nil {
+		return nil, Errorf(Unavailable, "what is set of the queue %q cannot be read: %w", name, err)
+	}
+	s = &QueueSettings{Name: name, Status: v.Status, Since: v.Since, By: v.By}
+	if s.Config, err = ParseQueueConfig(v.Config); err != nil {
+		s.Config = QueueConfig{Raw: v.Config}
+		err = Errorf(Unavailable, "the configuration of the queue %q is not one that this server takes: %w", name, err)
+	}
+	return s, err
+}

@@ -1,0 +1,50 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/outrider-jobs/outrider/internal/wire"
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// workflows are the routes of contract §3.16.
+func (a *api) workflows(g *echo.Group) {
+	const one = "/workflows/:id"
+	g.POST("/workflows", a.startWorkflow)
+	get(g, "/workflows", handleList(wire.DecodeWorkflowFilter, a.svc.Workflows, wire.AppendWorkflows))
+	get(g, one, handle(workflowID, a.svc.Workflow, wire.AppendWorkflow))
+	get(g, one+"/progress", handle(workflowID, a.svc.Workflow, wire.AppendWorkflowProgress))
+	cancel := handle(workflowID, a.svc.CancelWorkflow, wire.AppendWorkflowCancelled) // a body is not looked at
+	g.DELETE(one, cancel)
+	g.POST(one+"/cancel", cancel)
+}
+
+// workflowID is the path parameter "id". Text that is no id is NotFound, as an unknown id is.
+func workflowID(c echo.Context) (job.ID, error) {
+	id := param(c, "id")
+	if !job.ValidID(id) {
+		return "", job.NoWorkflow(job.ID(id))
+	}
+	return job.ID(id), nil
+}
+
+// startWorkflow stores a workflow. One that is there with the same id and the same content
+// is answered with 200.
+func (a *api) startWorkflow(c echo.Context) error {
+	spec, err := decoded(c, job.MaxWorkflowBytes, wire.DecodeWorkflow)
+	if err != nil {
+		return err
+	}
+	w, existing, err := a.svc.StartWorkflow(c.Request().Context(), spec)
+	if err != nil {
+		return err
+	}
+	c.Response().Header()["Location"] = []string{"/ojs/v1/workflows/" + string(w.ID)}
+	status := http.StatusCreated
+	if existing {
+		status = http.StatusOK
+	}
+	return reply(c, status, func(dst []byte) []byte { return wire.AppendWorkflow(dst, w) })
+}
