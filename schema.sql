@@ -78,9 +78,9 @@ FROM job_bodies JOIN job_states USING (n);
 -- Job: by id, and lists, the newest id first.
 CREATE UNIQUE INDEX jobs_id ON job_bodies (id_bytes);
 
--- Available: the claim, in its order. Only waiting jobs are in it, and of each lane the
--- first alone, while its limit lets one start.
-CREATE INDEX jobs_claim ON job_states (queue, priority DESC, seq) WHERE state_code = 1 AND behind = 0;
+-- Available: the claim, in its order. Only waiting jobs are in it: those in line first, and
+-- apart from them those that are behind.
+CREATE INDEX jobs_claim ON job_states (queue, behind, priority DESC, seq) WHERE state_code = 1;
 
 -- LaneHead, LaneHeads, LaneDepth: those that wait under one key, the first of each queue first.
 CREATE INDEX jobs_lane ON job_states (lane, queue, priority DESC, seq, behind) WHERE state_code = 1 AND lane IS NOT NULL;
