@@ -334,7 +334,7 @@ func (s *Sidecar) OverrideLimit(ctx context.Context, key string, p job.Pace) (jo
 	if !job.ValidLimitKey(key) {
 		return job.LimitInfo{}, job.InvalidLimitKey(key)
 	}
-	if err := p.Check(); err != nil {
+	if err := p.Validate(); err != nil {
 		return job.LimitInfo{}, err
 	}
 	return s.changeLimit(ctx, key, &p)

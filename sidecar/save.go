@@ -314,7 +314,7 @@ func (s *Sidecar) ringFor(changes []change) {
 		return
 	}
 	for j := range entered(changes) {
-		s.wakeups.ring(j.Queue)
+		s.wakeups.ring(lineOf(j.Queue, j.Tenant))
 	}
 }
 
