@@ -94,7 +94,7 @@ func (t *turn) line(j *job.Job, behind bool) error {
 		return nil
 	}
 	j.Behind = behind
-	err := t.jobs.UpdateJob(j)
+	err := t.store(j)
 	if err == nil {
 		t.changes = append(t.changes, change{job: j, from: job.Available, promoted: !behind, demoted: behind})
 	}
