@@ -13,7 +13,7 @@ import (
 // It is no change of the job's state, and it does not reach into messages, which
 // are for people (§8.1).
 func (j *Job) OmitBacktraces() {
-	j.Error, j.Errors = withoutTraces(j.Error), withoutTraces(j.Errors)
+	j.Error, j.Errors, j.ParentErrors = withoutTraces(j.Error), withoutTraces(j.Errors), withoutTraces(j.ParentErrors)
 }
 
 // WithoutBacktraces is the failure less what OmitBacktraces would take out of it.

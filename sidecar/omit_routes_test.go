@@ -341,6 +341,10 @@ var shown = map[string]func(w *omitWorld) (path, body string){
 	"GET /ojs/v1/cron/:name/history":             func(w *omitWorld) (string, string) { return w.cron() + "?jobs=true", "" },
 	"GET /ojs/v1/crons/:name/history":            func(w *omitWorld) (string, string) { return w.cron() + "?jobs=true", "" },
 	"GET /ojs/v1/jobs/:id/history":               byID((*omitWorld).retryable),
+	"GET /ojs/v1/jobs/:id/result":                byID((*omitWorld).retryable),
+	"POST /ojs/v1/jobs/results": func(w *omitWorld) (string, string) {
+		return "", fmt.Sprintf(`{"ids":[%q]}`, w.retryable().ID)
+	},
 	"GET /ojs/v1/events/:id/history":             byID((*omitWorld).retryable),
 	"GET /ojs/v1/events":                         func(w *omitWorld) (string, string) { return "?job_id=" + string(w.retryable().ID), "" },
 }
@@ -356,7 +360,18 @@ func fetching(w *omitWorld) (string, string) {
 func prioritizing(w *omitWorld) (string, string) { return string(w.available().ID), `{"priority":3}` }
 
 // blank is the routes that answer no job, or none that may have failed.
-var blank = `DELETE /ojs/v1/cron/:name, DELETE /ojs/v1/crons/:name, DELETE /ojs/v1/dead-letter/:id,
+var blank = `POST /ojs/v1/workflows, GET /ojs/v1/workflows, GET /ojs/v1/workflows/:id, GET /ojs/v1/workflows/:id/progress,
+DELETE /ojs/v1/workflows/:id, POST /ojs/v1/workflows/:id/cancel, GET /ojs/v1/admin/tenants/:id/stats,
+GET /ojs/v1/rate-limits, GET /ojs/v1/rate-limits/:key, PUT /ojs/v1/rate-limits/:key, PUT /ojs/v1/rate-limits/:key/override, DELETE /ojs/v1/rate-limits/:key/override,
+PUT /ojs/v1/jobs/:id/progress, POST /ojs/v1/jobs/:id/progress, GET /ojs/v1/jobs/:id/progress, POST /ojs/v1/workers/progress,
+PUT /ojs/v1/jobs/:id/checkpoint, POST /ojs/v1/jobs/:id/checkpoint, GET /ojs/v1/jobs/:id/checkpoint, DELETE /ojs/v1/jobs/:id/checkpoint,
+POST /ojs/v1/checkpoints/:id, DELETE /ojs/v1/checkpoints/:id, GET /ojs/v1/checkpoints/:id/resume,
+POST /ojs/v1/ojs/v1/checkpoints/:id, DELETE /ojs/v1/ojs/v1/checkpoints/:id, GET /ojs/v1/ojs/v1/checkpoints/:id/resume,
+POST /ojs/v1/schemas, GET /ojs/v1/schemas, GET /ojs/v1/schemas/:name, GET /ojs/v1/schemas/:name/versions, GET /ojs/v1/schemas/:name/:version,
+DELETE /ojs/v1/schemas/:name, DELETE /ojs/v1/schemas/:name/:version, PUT /ojs/v1/admin/schemas/:name/:version,
+GET /ojs/v1/admin/schemas, GET /ojs/v1/admin/schemas/:name, GET /ojs/v1/admin/schemas/:name/versions,
+GET /ojs/v1/admin/schemas/:name/:version, DELETE /ojs/v1/admin/schemas/:name, DELETE /ojs/v1/admin/schemas/:name/:version,
+DELETE /ojs/v1/cron/:name, DELETE /ojs/v1/crons/:name, DELETE /ojs/v1/dead-letter/:id,
 DELETE /ojs/v1/queues/:name/debounce/:id, DELETE /ojs/v1/queues/:name/deduplication/:id, DELETE /ojs/v1/unique-jobs/:key,
 DELETE /ojs/v1/workers/:id, POST /ojs/v1/admin/jobs/:id/retry, POST /ojs/v1/admin/workers/directive,
 POST /ojs/v1/admin/workers/:id/quiet, POST /ojs/v1/admin/workers/:id/resume, POST /ojs/v1/admin/workers/:id/terminate, GET /ojs/v1/cron, GET /ojs/v1/cron/:name, GET /ojs/v1/crons, GET /ojs/v1/crons/:name,
