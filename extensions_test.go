@@ -14,7 +14,7 @@ import (
 
 // ours are the places that the table speaks of: those of requests, and those of answers.
 var (
-	asked    = []string{"PUSH", "retry", "unique", "deduplication", "FETCH", "ACK", "FAIL", "error", "BEAT", "CANCEL", "directives", "dead letters", "schedules", "outboxes", "progress", "schemas"}
+	asked    = []string{"PUSH", "retry", "unique", "deduplication", "FETCH", "ACK", "FAIL", "error", "BEAT", "CANCEL", "directives", "dead letters", "schedules", "outboxes", "progress", "schemas", "queues", "bulk"}
 	answered = []string{"job", "answers", "events"}
 )
 
@@ -59,6 +59,9 @@ var readers = map[string]string{
 	"job.Envelope": "", "job.takeVisibility": "", "job.traces": "", "job.isTrace": "", "job.withoutTraces": "", "httpapi.api": "",
 	"wire.scheduled": "", "wire.shown": "", "wire.appendTemplate": "", "wire.withArgs": "", "wire.mergeable": "", "wire.flatPatch": "", "wire.flatTemplate": "", "wire.givenOptions": "",
 	"wire.cronShown": "", "wire.readEventData": "",
+	"job.ParseQueueConfig": "queues", "job.Backpressure": "queues", "job.rate": "queues", "job.retention": "queues", "job.ratePeriods": "", "job.ParseQueueSettings": "", "job.QueueSettings": "", "job.keptResult": "",
+	"wire.DecodeBy": "queues", "wire.DecodeNewQueue": "queues", "wire.DecodeConfig": "queues", "wire.DecodeQueueDeletion": "queues", "wire.DecodePurgeQueue": "queues", "wire.DecodePriority": "queues",
+	"wire.DecodeBulkPush": "bulk", "wire.DecodeBulkAct": "bulk", "wire.bulkFilter": "bulk",
 	"wire.DecodeProgress": "progress", "wire.DecodeCheckpoint": "progress", "wire.DecodeStep": "progress", "wire.DecodeIDs": "progress", "wire.DecodeSchema": "schemas", "job.takeProgress": "", "job.takeCheckpoint": "",
 }
 
