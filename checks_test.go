@@ -17,6 +17,8 @@ var checksOf = map[string]struct {
 	times int
 	why   string
 }{
+	"internal/wire/bulk.go":            {1, "what came over HTTP: each job of a bulk request"},
+	"job/servicetest/bulk.go":          {1, "a judge's own jobs"},
 	"internal/wire/decode.go":          {2, "what came over HTTP: a PUSH, and each job of a batch"},
 	"sidecar/enqueue.go":               {1, "what a Go program made, in this process"},
 	"client/jobs.go":                   {1, "what a Go program made, before it is written to a server"},

@@ -267,7 +267,7 @@ func goldens(t *testing.T) map[string]set {
 }
 
 // users are the members that a user named, or whose own members have a user's names.
-var users = strings.Fields("args meta result details options retry unique deduplication debounce labels by_queue by_type by_error_type job_template policy data metadata state last_checkpoint checkpoint_metadata progress_data schema")
+var users = strings.Fields("args meta result details options retry unique deduplication debounce labels by_queue by_type by_error_type counts_by_priority config configuration job_template policy data metadata state last_checkpoint checkpoint_metadata progress_data schema")
 
 func gather(found map[string]set, place string, v any) {
 	switch v := v.(type) {

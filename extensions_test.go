@@ -14,7 +14,7 @@ import (
 
 // ours are the places that the table speaks of: those of requests, and those of answers.
 var (
-	asked    = []string{"PUSH", "retry", "unique", "deduplication", "FETCH", "ACK", "FAIL", "error", "BEAT", "CANCEL", "directives", "dead letters", "schedules", "outboxes", "progress", "schemas", "workflows"}
+	asked    = []string{"PUSH", "retry", "unique", "deduplication", "FETCH", "ACK", "FAIL", "error", "BEAT", "CANCEL", "directives", "dead letters", "schedules", "outboxes", "progress", "schemas", "workflows", "queues", "bulk"}
 	answered = []string{"job", "answers", "events"}
 )
 
@@ -60,6 +60,9 @@ var readers = map[string]string{
 	"wire.scheduled": "", "wire.shown": "", "wire.appendTemplate": "", "wire.withArgs": "", "wire.mergeable": "", "wire.flatPatch": "", "wire.flatTemplate": "", "wire.givenOptions": "",
 	"wire.cronShown": "", "wire.readEventData": "",
 	"wire.DecodeProgress": "progress", "wire.DecodeCheckpoint": "progress", "wire.DecodeStep": "progress", "wire.DecodeIDs": "progress", "wire.DecodeSchema": "schemas", "job.takeProgress": "", "wire.flowDecoder": "workflows", "job.takeFlow": "", "job.takeCheckpoint": "",
+	"job.ParseQueueConfig": "queues", "job.Backpressure": "queues", "job.rate": "queues", "job.retention": "queues", "job.ratePeriods": "", "job.ParseQueueSettings": "", "job.QueueSettings": "", "job.keptResult": "",
+	"wire.DecodeBy": "queues", "wire.DecodeNewQueue": "queues", "wire.DecodeConfig": "queues", "wire.DecodeQueueDeletion": "queues", "wire.DecodePurgeQueue": "queues", "wire.DecodePriority": "queues",
+	"wire.DecodeBulkPush": "bulk", "wire.DecodeBulkAct": "bulk", "wire.bulkFilter": "bulk",
 }
 
 // reader is the place of a function or a list, and of a method that of its receiver.

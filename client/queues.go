@@ -47,7 +47,7 @@ func (c *Client) CreateQueue(ctx context.Context, name string, config json.RawMe
 // DeleteQueue removes a queue; see [job.QueueService]. After an error it is not known
 // how many jobs it was about.
 func (c *Client) DeleteQueue(ctx context.Context, name string, d job.QueueDeletion) (int64, error) {
-	if err := d.Check(name); err != nil {
+	if err := d.Validate(name); err != nil {
 		return 0, err
 	}
 	r := remove(queuePath(name))
@@ -58,7 +58,7 @@ func (c *Client) DeleteQueue(ctx context.Context, name string, d job.QueueDeleti
 // PurgeQueue removes finished jobs of a queue; see [job.QueueService]. After an error it
 // is not known how many were removed.
 func (c *Client) PurgeQueue(ctx context.Context, name string, p job.Purge) (int64, error) {
-	if err := p.Check(); err != nil {
+	if err := p.Validate(); err != nil {
 		return 0, err
 	}
 	return ask(ctx, c, post(queuePath(name)+"/purge", wire.PurgeQueueBody(p)).unless(inPath("queue", name)), wire.ReadCount)
@@ -126,7 +126,7 @@ func (c *Client) PushEach(ctx context.Context, p job.BulkPush) (job.BulkResult, 
 // Bulk does one thing to many jobs; see [job.BulkService]. The digest of the request is
 // the server's.
 func (c *Client) Bulk(ctx context.Context, a job.BulkAct) (job.BulkResult, error) {
-	if err := a.Check(); err != nil {
+	if err := a.Validate(); err != nil {
 		return job.BulkResult{}, err
 	}
 	return c.bulk(ctx, post("/jobs/bulk/"+a.Action, wire.BulkActBody(a)))

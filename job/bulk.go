@@ -30,8 +30,8 @@ type Idempotency struct {
 	Digest string // of the request: another one under the same key is refused
 }
 
-// Check is Invalid for a key that is too long.
-func (i Idempotency) Check() error {
+// Validate is Invalid for a key that is too long.
+func (i Idempotency) Validate() error {
 	if len(i.Key) > MaxIdempotencyKey {
 		return invalid(Invalid, "idempotency_key", "must be at most %d bytes, got %d", MaxIdempotencyKey, len(i.Key))
 	}
@@ -68,8 +68,8 @@ type BulkAct struct {
 	Idempotency
 }
 
-// Check is Invalid for what cannot be asked, and TooLarge for too many ids.
-func (a BulkAct) Check() error {
+// Validate is Invalid for what cannot be asked, and TooLarge for too many ids.
+func (a BulkAct) Validate() error {
 	switch {
 	case a.Action != BulkCancel && a.Action != BulkRetry && a.Action != BulkDelete:
 		return invalid(Invalid, "action", "must be cancel, retry or delete, got %.40q", a.Action)
@@ -83,7 +83,7 @@ func (a BulkAct) Check() error {
 	case a.Filter != nil && a.Filter.open():
 		return invalid(Invalid, "filter", "must name at least one member: without any it would be about every job")
 	}
-	return a.Idempotency.Check()
+	return a.Idempotency.Validate()
 }
 
 // Do does it to one job. A Conflict or Finished says why not; removed is for whoever

@@ -124,8 +124,8 @@ type QueueDeletion struct {
 	By       string // who asks for it
 }
 
-// Check is Invalid for what cannot be done to the queue of that name.
-func (d *QueueDeletion) Check(queue string) error {
+// Validate is Invalid for what cannot be done to the queue of that name.
+func (d *QueueDeletion) Validate(queue string) error {
 	switch d.Strategy {
 	case "":
 		d.Strategy = DeleteReject
@@ -156,8 +156,8 @@ type Purge struct {
 	DryRun bool      // only count them
 }
 
-// Check is Invalid for a purge of jobs that have not ended.
-func (p Purge) Check() error {
+// Validate is Invalid for a purge of jobs that have not ended.
+func (p Purge) Validate() error {
 	if len(p.States) == 0 {
 		return invalid(Invalid, "states", "is required: at least one of completed, cancelled and discarded")
 	}

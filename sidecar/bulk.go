@@ -90,7 +90,7 @@ func (s *Sidecar) PushEach(ctx context.Context, p job.BulkPush) (job.BulkResult,
 	if err := tooMany(len(p.Jobs)); err != nil {
 		return job.BulkResult{}, err
 	}
-	if err := p.Check(); err != nil {
+	if err := p.Validate(); err != nil {
 		return job.BulkResult{}, err
 	}
 	if len(p.Jobs) == 0 {
@@ -272,7 +272,7 @@ func turnedDown(err error) bool {
 
 // Bulk does one thing to many jobs; see [job.BulkService].
 func (s *Sidecar) Bulk(ctx context.Context, a job.BulkAct) (job.BulkResult, error) {
-	if err := a.Check(); err != nil {
+	if err := a.Validate(); err != nil {
 		return job.BulkResult{}, err
 	}
 	if a.DryRun {

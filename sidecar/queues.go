@@ -259,7 +259,7 @@ func (s *Sidecar) Reprioritize(ctx context.Context, id job.ID, priority int) (jo
 
 // PurgeQueue removes finished jobs of a queue; see [job.QueueService].
 func (s *Sidecar) PurgeQueue(ctx context.Context, name string, p job.Purge) (n int64, err error) {
-	if err := p.Check(); err != nil {
+	if err := p.Validate(); err != nil {
 		return 0, err
 	}
 	if _, err := s.Queue(ctx, name); err != nil {
@@ -274,7 +274,7 @@ func (s *Sidecar) PurgeQueue(ctx context.Context, name string, p job.Purge) (n i
 
 // DeleteQueue removes a queue; see [job.QueueService].
 func (s *Sidecar) DeleteQueue(ctx context.Context, name string, d job.QueueDeletion) (n int64, err error) {
-	if err := d.Check(name); err != nil {
+	if err := d.Validate(name); err != nil {
 		return 0, err
 	}
 	if err := s.closeQueue(ctx, name, d); err != nil {

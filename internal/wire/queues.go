@@ -222,7 +222,7 @@ func DecodePurgeQueue(raw []byte, confirm bool, now time.Time) (p job.Purge, err
 		err = refuse("confirm", "must be true: the jobs are removed for good; dry_run:true only counts them")
 	}
 	if err == nil {
-		err = p.Check()
+		err = p.Validate()
 	}
 	return p, err
 }
@@ -464,22 +464,21 @@ func (m measures) stats() (s job.QueueStats) {
 func AppendSlots(dst []byte, period string, slots []job.Slot) []byte {
 	b := rawjson.Object(dst)
 	b.Str("period", period)
-	average := func(b *rawjson.Writer, name string, s job.Slot) {
+	average := func(s job.Slot) []byte {
 		if s.Started == 0 {
-			b.Raw(name, []byte("null"))
-			return
+			return []byte("null")
 		}
-		float(b, name, inMillis(s.Waited)/float64(s.Started))
+		return strconv.AppendFloat(nil, rounded(inMillis(s.Waited)/float64(s.Started)), 'f', -1, 64)
 	}
 	objects(&b, "data", slots, func(b *rawjson.Writer, s job.Slot) {
 		b.Time("timestamp", s.Start).Int("processed", s.Completed+s.Failed).Int("failed", s.Failed).Int("enqueued", s.Enqueued)
 		b.Raw("latency_p50_ms", []byte("null")).Raw("latency_p99_ms", []byte("null"))
-		average(b, "latency_avg_ms", s)
+		b.Raw("latency_avg_ms", average(s))
 	})
 	objects(&b, "data_points", slots, func(b *rawjson.Writer, s job.Slot) {
 		b.Time("timestamp", s.Start).Int("enqueued", s.Enqueued).Int("started", s.Started).Int("completed", s.Completed).Int("failed", s.Failed).
 			Int("timed", s.Timed).Int("duration_ms", s.Took.Milliseconds()).Int("wait_ms", s.Waited.Milliseconds())
-		average(b, "avg_latency_ms", s)
+		b.Raw("avg_latency_ms", average(s))
 	})
 	return b.Close()
 }

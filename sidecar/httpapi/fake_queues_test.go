@@ -143,14 +143,14 @@ func queueing(f *fake) {
 		if d.Strategy == "" {
 			return 0, job.QueueInUse(name, 3)
 		}
-		return 3, d.Check(name)
+		return 3, d.Validate(name)
 	}
 	f.purgeQueue = func(_ string, p job.Purge) (int64, error) { return int64(len(p.States)), nil }
 	f.queueConfig = func(name string) (job.QueueConfig, error) {
 		if name == "default" {
 			return job.QueueConfig{}, nil
 		}
-		return job.ParseQueueConfig(json.RawMessage(`{"concurrency":4,"x_own":{"b":1.0}}`))
+		return job.ParseQueueConfig(json.RawMessage(`{"concurrency":4,"retention":"7d"}`))
 	}
 	f.setConfig = func(_ string, raw json.RawMessage, _ bool) (job.QueueConfig, error) { return job.ParseQueueConfig(raw) }
 	f.queueStats = func(name string) (r job.QueueReport, err error) {
@@ -168,7 +168,7 @@ func queueing(f *fake) {
 		return []job.Slot{{Start: job.SlotOf(from), Tally: job.Tally{Enqueued: 7, Started: 3, Completed: 2, Failed: 1, Timed: 2, Took: 2500 * time.Millisecond, Waited: time.Second}},
 			{Start: noon, Tally: job.Tally{Enqueued: 1}}}, nil
 	}
-	f.priorities = func(string) (map[int]int64, error) { return map[int]int64{-5: 2, 10: 1, 0: 4}, nil }
+	f.priorities = func(string) (map[int]int64, error) { return map[int]int64{-5: 2, 10: 1}, nil }
 	f.reprioritize = func(id job.ID, priority int) (job.Change, error) {
 		j := started(id)
 		if priority == 100 {
@@ -195,7 +195,7 @@ func queueing(f *fake) {
 		return r, nil
 	}
 	f.bulk = func(a job.BulkAct) (r job.BulkResult, err error) {
-		if err := a.Check(); err != nil {
+		if err := a.Validate(); err != nil {
 			return r, err
 		}
 		r.Action, r.DryRun = a.Action, a.DryRun

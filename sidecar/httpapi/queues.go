@@ -23,9 +23,9 @@ func (a *api) queues(g *echo.Group) {
 	g.POST("/queues/:name/purge", a.purgeQueue(false))
 	for _, base := range []string{"", "/admin"} {
 		admin := base != ""
-		for verb, status := range map[string]string{"pause": job.QueuePaused, "resume": job.QueueActive, "drain": job.QueueDraining} {
-			g.POST(base+"/queues/:name/"+verb, a.setStatus(status, admin))
-		}
+		g.POST(base+"/queues/:name/pause", a.setStatus(job.QueuePaused, admin))
+		g.POST(base+"/queues/:name/resume", a.setStatus(job.QueueActive, admin))
+		g.POST(base+"/queues/:name/drain", a.setStatus(job.QueueDraining, admin))
 		one := base + "/queues/:name/config"
 		get(g, one, a.config)
 		g.PUT(one, a.setConfig(false))
