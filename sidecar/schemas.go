@@ -136,23 +136,31 @@ func (s *Sidecar) loadSchemas(ctx context.Context) error {
 	return nil
 }
 
-// fits holds jobs to their schemas, if any are registered. The first that does not fit
-// refuses all.
+// fits holds jobs to their schemas, if any are registered, and to the check that they ask
+// for themselves (contract §4.20). The first that does not fit refuses all.
 func (s *Sidecar) fits(ctx context.Context, cs []job.Checked) error {
-	r := &s.schemas
-	if r.count.Load() == 0 {
-		return nil
-	}
 	if err := s.loadSchemas(ctx); err != nil {
 		return err
 	}
+	some := s.schemas.count.Load() > 0
 	for i := range cs {
-		e := cs[i].Envelope()
-		if sc := r.of(&e); sc != nil {
-			if err := sc.Check(e.Args); err != nil {
+		if some {
+			if err := s.schemas.check(&cs[i]); err != nil {
 				return atIndex(err, i, len(cs))
 			}
 		}
+		if err := cs[i].SelfCheck(); err != nil {
+			return atIndex(err, i, len(cs))
+		}
+	}
+	return nil
+}
+
+// check is nil for a job that has no schema, or fits it.
+func (r *registry) check(c *job.Checked) error {
+	e := c.Envelope()
+	if sc := r.of(&e); sc != nil {
+		return sc.Check(e.Args)
 	}
 	return nil
 }

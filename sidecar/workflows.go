@@ -49,12 +49,15 @@ func (s *Sidecar) StartWorkflow(ctx context.Context, spec job.WorkflowSpec) (w *
 	return w, existing, nil
 }
 
-// admitSteps gives all jobs of a workflow their ids and asks the middleware for them, also
-// for those that run later.
+// admitSteps gives all jobs of a workflow their ids and asks the schemas and the middleware
+// for them, also for those that run later.
 func (s *Sidecar) admitSteps(ctx context.Context, f *job.Flow) error {
 	links := s.o.Middleware.Links()
 	return f.Checks(func(n *job.FlowNode, c *job.Checked) error {
 		err := c.SetID(s.o.NewID())
+		if err == nil {
+			err = s.fits(ctx, []job.Checked{*c})
+		}
 		if err == nil && len(links) > 0 {
 			*c, err = s.admitOne(ctx, links, *c)
 			e := c.Envelope()
