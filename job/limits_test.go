@@ -58,6 +58,21 @@ func TestBadRateLimitNamesItsMember(t *testing.T) {
 	}
 }
 
+// An operator's body is held to the same rules; its members stand at the top.
+func TestParsePace(t *testing.T) {
+	if p, err := ParsePace([]byte(` {"concurrency":3,"rate":10,"period":"minute","max_per_second":2} `)); err != nil ||
+		p != (Pace{3, Quota{10, time.Minute}, Quota{2, time.Second}}) || p.Validate() != nil {
+		t.Errorf("%+v, %v", p, err)
+	}
+	for body, field := range map[string]string{`{}`: "concurrency", `[]`: "concurrency", `{"concurrency":0}`: "concurrency", `{"concurency":1}`: "concurency", `{"rate":{"limit":1,"period":0}}`: "rate.period",
+		`{"rate":1}`: "period", `{"max_per_second":0}`: "max_per_second", `{"max_per_second":1,"throttle":{"limit":1,"period":1}}`: "max_per_second", `{"key":"k","concurrency":1}`: "key"} {
+		_, err := ParsePace([]byte(body))
+		if e, ok := err.(*Error); !ok || e.Kind != Invalid || e.Details["field"] != field || !strings.HasPrefix(e.Message, field) {
+			t.Errorf("%s: %v, %v", body, err, e.Details)
+		}
+	}
+}
+
 // naive is the law by its words: every start is remembered for ever.
 type naive struct {
 	pace   Pace

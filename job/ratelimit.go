@@ -2,6 +2,7 @@ package job
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"slices"
 	"strconv"
@@ -142,9 +143,9 @@ func (a *LimitAsk) perSecond(v json.RawMessage, field string) error {
 		return nil
 	}
 	if a.Pace.Throttle.Limit != 0 {
-		return invalid(Invalid, field+".max_per_second", "is given beside %s.throttle: one of them is enough", field)
+		return invalid(Invalid, under(field, "max_per_second"), "is given beside %s: one of them is enough", under(field, "throttle"))
 	}
-	n, err := limitNumber(v, field+".max_per_second")
+	n, err := limitNumber(v, under(field, "max_per_second"))
 	a.Pace.Throttle = Quota{n, time.Second}
 	return err
 }
@@ -159,6 +160,12 @@ func ParsePace(raw json.RawMessage) (Pace, error) {
 		return Pace{}, invalid(Invalid, "concurrency", "must stand in an object, got %s", rawjson.Kind(raw))
 	}
 	given, err := closed(raw, "", "a limit", []string{"concurrency", "rate", "throttle", "period", "max_per_second"})
+	var e *Error
+	if errors.As(err, &e) {
+		if field, ok := e.Details["field"].(string); ok { // the members stand at the top
+			e.Message, e.Details["field"] = strings.TrimPrefix(e.Message, "."), strings.TrimPrefix(field, ".")
+		}
+	}
 	if err != nil {
 		return Pace{}, err
 	}

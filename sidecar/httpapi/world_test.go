@@ -74,6 +74,7 @@ func dead(id job.ID) *job.Job {
 // world is a fake with an answer to everything.
 func world() *fake {
 	f := &fake{}
+	addLimits(f)
 	enqueuing(f)
 	working(f)
 	listing(f)
