@@ -59,7 +59,7 @@ var readers = map[string]string{
 	"job.Envelope": "", "job.takeVisibility": "", "job.traces": "", "job.isTrace": "", "job.withoutTraces": "", "httpapi.api": "",
 	"wire.scheduled": "", "wire.shown": "", "wire.appendTemplate": "", "wire.withArgs": "", "wire.mergeable": "", "wire.flatPatch": "", "wire.flatTemplate": "", "wire.givenOptions": "",
 	"wire.cronShown": "", "wire.readEventData": "",
-	"wire.DecodeProgress": "progress", "wire.DecodeCheckpoint": "progress", "wire.DecodeStep": "progress", "wire.DecodeIDs": "progress", "wire.DecodeSchema": "schemas", "job.takeProgress": "", "wire.flowDecoder": "workflows", "job.takeFlow": "", "job.takeCheckpoint": "",
+	"wire.DecodeProgress": "progress", "wire.DecodeCheckpoint": "progress", "wire.DecodeStep": "progress", "wire.DecodeIDs": "progress", "wire.DecodeSchema": "schemas", "job.takeProgress": "", "job.flowParser": "workflows", "job.takeFlow": "", "job.takeCheckpoint": "",
 }
 
 // reader is the place of a function or a list, and of a method that of its receiver.
