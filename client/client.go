@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -122,6 +123,7 @@ type call struct {
 	whole  bool   // path is below the address, and not below /ojs/v1
 	body   []byte
 	wait   time.Duration // how long the server may take on top of the timeout
+	block  string        // of a PUSH: how long it may wait for room in its queue; empty: as the server does
 
 	refused error // why it is not sent
 }
@@ -131,6 +133,14 @@ func post(path string, body []byte) call {
 	return call{method: http.MethodPost, path: path, body: body}
 }
 func remove(path string) call { return call{method: http.MethodDelete, path: path} }
+
+// blocking makes the call one of a PUSH, which may wait for room as ctx says.
+func (r call) blocking(ctx context.Context) call {
+	if d, said := job.BlockOf(ctx); said {
+		r.wait, r.block = d, strconv.FormatFloat(d.Seconds(), 'f', -1, 64)
+	}
+	return r
+}
 
 // unless makes the call fail with err, if there is one, and not be sent: its path
 // would lead elsewhere.
@@ -183,6 +193,9 @@ func (c *Client) send(ctx context.Context, r call) (status int, body []byte, err
 	req.Header.Set("Accept", wire.MediaType)
 	if r.body != nil {
 		req.Header.Set("Content-Type", wire.MediaType)
+	}
+	if r.block != "" {
+		req.Header.Set("OJS-Block-Timeout", r.block)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {

@@ -89,14 +89,14 @@ func (b *batch) send(ctx context.Context) error {
 func (b *batch) push(ctx context.Context) (err error) {
 	if len(b.open) == 1 {
 		i := b.open[0]
-		b.receipts[i], err = ask(ctx, b.c, post("/jobs", wire.PushBody(&b.cs[i])), wire.ReadReceipt)
+		b.receipts[i], err = ask(ctx, b.c, post("/jobs", wire.PushBody(&b.cs[i])).blocking(ctx), wire.ReadReceipt)
 		return err
 	}
 	cs := make([]job.Checked, len(b.open))
 	for n, i := range b.open {
 		cs[n] = b.cs[i]
 	}
-	rs, err := ask(ctx, b.c, post("/jobs/batch", wire.BatchBody(cs)), wire.ReadBatch)
+	rs, err := ask(ctx, b.c, post("/jobs/batch", wire.BatchBody(cs)).blocking(ctx), wire.ReadBatch)
 	if err == nil && len(rs) != len(cs) {
 		err = job.Errorf(job.Internal, "the server answered for %d jobs of %d", len(rs), len(cs))
 	}

@@ -90,10 +90,10 @@ func WithBlock(ctx context.Context, d time.Duration) context.Context {
 	return context.WithValue(ctx, blockKey{}, max(0, min(d, MaxBlock)))
 }
 
-// BlockOf is how long a PUSH under ctx may wait for room.
-func BlockOf(ctx context.Context) time.Duration {
+// BlockOf is how long a PUSH under ctx may wait for room, and whether WithBlock has said it.
+func BlockOf(ctx context.Context) (d time.Duration, said bool) {
 	if d, ok := ctx.Value(blockKey{}).(time.Duration); ok {
-		return d
+		return d, true
 	}
-	return DefaultBlock
+	return DefaultBlock, false
 }

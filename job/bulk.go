@@ -41,7 +41,7 @@ func (i Idempotency) Check() error {
 // ReusedKey is the Conflict for a key under which something else was asked.
 func ReusedKey(key string) error {
 	return Errorf(Conflict, "the idempotency key %.80q was used for another request in the last 24 hours; choose another key for this one", key).
-		With(map[string]any{"field": "idempotency_key", "reason": "idempotency_key_reuse"})
+		With(map[string]any{"field": "idempotency_key", "reason": "idempotency_key_reuse", "hint": "Send the same request under a key, and another request under another."})
 }
 
 // BulkJob is one job to be stored: an envelope that was checked, or why it is none.

@@ -29,6 +29,7 @@ type member struct {
 	required  bool // is shown and stored although it is empty
 	timed     bool // is about when; SameOptions compares it by itself
 	rewritten bool // a PUSH may overwrite it (ojs-unique-jobs.md §5.3)
+	movable   bool // an operator may change it (contract §3.7, §3.13)
 
 	column string
 	hot    bool // of Envelope: is kept beside what changes, and not in the body

@@ -188,13 +188,13 @@ func (j *Job) MoveTo(queue string) error {
 // QueueInUse is the Conflict for a queue that cannot be deleted.
 func QueueInUse(queue string, depth int64) error {
 	return Errorf(Conflict, "the queue %s holds %d jobs that have not ended; delete it with the strategy discard or move, or wait for them", queue, depth).
-		With(map[string]any{"resource_type": "queue", "resource_id": queue, "depth": int(depth)})
+		With(map[string]any{"resource_type": "queue", "resource_id": queue, "depth": int(depth), "hint": "Say with strategy what is to become of its jobs."})
 }
 
 // QueueExists is the Conflict for a queue that is there already.
 func QueueExists(queue string) error {
 	return Errorf(Conflict, "there is a queue %s already; change it by its configuration", queue).
-		With(map[string]any{"resource_type": "queue", "resource_id": queue})
+		With(map[string]any{"resource_type": "queue", "resource_id": queue, "hint": "PUT its configuration, or choose another name."})
 }
 
 func (p Pressure) String() string { return fmt.Sprintf("%d/%d", p.Depth, p.Bound) }

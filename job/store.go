@@ -175,7 +175,7 @@ type JobWriter interface {
 	// InsertJobs is InsertJob for many jobs, in their order. It stores those whose
 	// ID is free, and says of each whether it was.
 	InsertJobs(js []*Job) (stored []bool, err error)
-	// UpdateJob saves the Status of a job that this tx has read, with its
+	// UpdateJob saves the Status of a job that this tx has read, and its Queue and Priority, with its
 	// events and counters. Seq and LastEvent are given as by InsertJob.
 	UpdateJob(j *Job) error
 	// RewriteJob is UpdateJob that also saves Args and Meta.

@@ -174,7 +174,7 @@ type Column struct {
 func Columns() (all []Column) {
 	for _, m := range rows {
 		if m.column != "" {
-			fixed := m.fixed != "" || !m.status && !m.rewritten
+			fixed := m.fixed != "" || !m.status && !m.rewritten && !m.movable
 			all = append(all, Column{Name: m.column, Body: m.cold || !m.status && !m.hot, Fixed: fixed, Value: m.value, Set: m.set, Equal: m.equal})
 		}
 	}

@@ -171,7 +171,7 @@ func (r *Relay) enqueue(ctx context.Context, messages []message) (receipts []job
 			err = job.Errorf(job.Internal, "the job server panicked: %v", p)
 		}
 	}()
-	return r.to.EnqueueChecked(ctx, cs...)
+	return r.to.EnqueueChecked(job.WithBlock(ctx, 0), cs...) // rows for other queues must not wait for room in one
 }
 
 // permanent are the kinds of errors that asking again cannot mend.

@@ -43,7 +43,7 @@ func (s *Sidecar) once(ctx context.Context, id job.Idempotency, do func() (job.B
 	}
 	if !s.keyed.take(id.Key) {
 		return r, job.Errorf(job.Conflict, "a request with the idempotency key %.80q is being carried out; send it again when that is done", id.Key).
-			With(map[string]any{"field": "idempotency_key", "reason": "idempotency_key_in_use"})
+			With(map[string]any{"field": "idempotency_key", "reason": "idempotency_key_in_use", "hint": "Send it again when the first one has been answered."})
 	}
 	defer s.keyed.release(id.Key)
 	now, found := s.now(), false

@@ -185,7 +185,8 @@ func blocks(ctx context.Context, err error) (queue string, wait time.Duration) {
 		return "", 0
 	}
 	queue, _ = d["queue"].(string)
-	return queue, job.BlockOf(ctx)
+	wait, _ = job.BlockOf(ctx)
+	return queue, wait
 }
 
 // spaces are the PUSHes that wait for room in a queue. What leaves one wakes as many as

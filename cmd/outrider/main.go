@@ -105,6 +105,7 @@ func (a *app) commands() []*cobra.Command {
 		a.demoCommand(),
 		a.demoWorkerCommand(),
 		a.serveCommand(),
+		a.enqueueCommand(),
 		a.outboxCommand(),
 		a.relayCommand(),
 		a.uniqueCommand(),

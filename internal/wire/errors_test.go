@@ -31,14 +31,14 @@ func TestAnswersAreOneToOne(t *testing.T) {
 			t.Errorf("row %+v is not complete", a)
 		}
 	}
-	// Unavailable is the last kind; whoever adds one must move this.
-	for k := job.Internal; k <= job.Unavailable; k++ {
+	// QueueClosed is the last kind; whoever adds one must move this.
+	for k := job.Internal; k <= job.QueueClosed; k++ {
 		if !kinds[k] {
 			t.Errorf("kind %d has no row", k)
 		}
 	}
-	if len(kinds) != int(job.Unavailable)+1 {
-		t.Errorf("%d rows for %d kinds", len(kinds), job.Unavailable+1)
+	if len(kinds) != int(job.QueueClosed)+1 {
+		t.Errorf("%d rows for %d kinds", len(kinds), job.QueueClosed+1)
 	}
 }
 
@@ -105,7 +105,7 @@ func TestKindOfUnknownPairs(t *testing.T) {
 	}{
 		{400, "schema_validation", job.SchemaViolation}, {401, "unauthenticated", job.Forbidden}, {404, "", job.NotFound},
 		{408, "timeout", job.Unavailable}, {409, "other", job.Conflict}, {418, "", job.Invalid},
-		{422, "queue_paused", job.Unsupported}, {429, "QUEUE_FULL", job.Unavailable},
+		{422, "queue_paused", job.QueueClosed}, {422, "other", job.Unsupported}, {429, "QUEUE_FULL", job.QueueFull}, {429, "rate_limited", job.Unavailable}, {429, "", job.Unavailable},
 		{500, "", job.Internal}, {502, "", job.Unavailable}, {503, "", job.Unavailable}, {504, "", job.Unavailable},
 	} {
 		if got := KindOf(tt.status, tt.code); got != tt.want {
@@ -129,10 +129,11 @@ func TestDecodeErrorOfAnotherServer(t *testing.T) {
 			}
 		}
 	}
-	for body, want := range map[string]job.Kind{`{"error":{"code":"queue_paused","message":"m","retryable":true}}`: job.Unavailable,
+	for body, want := range map[string]job.Kind{`{"error":{"code":"queue_paused","message":"m","retryable":true}}`: job.QueueClosed,
+		`{"error":{"code":"x_later","message":"m","retryable":true}}`:          job.Unavailable,
 		`{"error":{"code":"INVALID_REQUEST","message":"m","retryable":false}}`: job.Unsupported,
 		`{"error":{"code":"x_own","message":"m"}}`:                             job.Unsupported,
-		`{"error":{"code":"queue_paused","message":"m"}}`:                      job.Unsupported} {
+		`{"error":{"code":"queue_paused","message":"m"}}`:                      job.QueueClosed} {
 		if err := DecodeError(422, []byte(body)); job.KindOf(err) != want || errors.Is(err, job.ErrForeign) {
 			t.Errorf("%s: got kind %d", body, job.KindOf(err))
 		}

@@ -29,13 +29,13 @@ func rewriting(t *testing.T, s job.Store) {
 			if want, err = tx.Job(j.ID); err != nil {
 				return err
 			}
-			want.Args, want.Meta, want.Priority, want.Attempt = args, meta, 77, 0
+			want.Args, want.Meta, want.MaxAttempts, want.Attempt = args, meta, 77, 0
 			if err := want.Activate(Now); err == nil { // a scheduled job is no pending one; nothing is told
 				t.Error("a scheduled job was activated")
 			}
 			return tx.RewriteJob(want)
 		})
-		want.Priority = 0 // only Args and Meta of the envelope are saved
+		want.MaxAttempts = 3 // of the envelope's body only Args and Meta are saved
 		both(t, s, func(where string, tx job.ReadTx) error {
 			got, err := tx.Job(j.ID)
 			if err == nil && (string(got.Args) != string(args) || string(got.Meta) != string(meta)) {

@@ -83,6 +83,13 @@ func Run(t *testing.T, open func(t *testing.T) job.Store) {
 		{"the first of a lane is found", laneHeads},
 		{"who is behind is not claimed", behind},
 		{"schemas are kept in their order, each once", schemas},
+		{"what is set of a queue is kept, and holds under the template", settings},
+		{"of a paused queue nothing is available", pausedQueues},
+		{"a queue can be made and deleted", madeQueues},
+		{"what happens in a queue is counted by the minute", slots},
+		{"the priorities of a queue are counted, and its oldest job is known", waitingOf},
+		{"a job can change its queue", movedJobs},
+		{"an answer is kept under its key", keptAnswers},
 		{"a closed store is Unavailable", closed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

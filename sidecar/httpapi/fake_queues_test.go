@@ -124,3 +124,83 @@ func (f *fake) Bulk(_ context.Context, a job.BulkAct) (r job.BulkResult, err err
 	}
 	return f.bulk(a)
 }
+
+// queueing fills in what is asked of queues and of many jobs.
+func queueing(f *fake) {
+	f.setStatus = func(name, status, by string) (job.Queue, error) {
+		if err := job.CheckQueueName(name); err != nil {
+			return job.Queue{}, err
+		}
+		return job.Queue{Name: name, Paused: status == job.QueuePaused, Draining: status == job.QueueDraining, Since: noon, By: by}, nil
+	}
+	f.createQueue = func(name string, _ json.RawMessage, _ string) (job.Queue, error) {
+		if name == "mail" {
+			return job.Queue{}, job.QueueExists(name)
+		}
+		return job.Queue{Name: name, CreatedAt: noon}, nil
+	}
+	f.deleteQueue = func(name string, d job.QueueDeletion) (int64, error) {
+		if d.Strategy == "" {
+			return 0, job.QueueInUse(name, 3)
+		}
+		return 3, d.Check(name)
+	}
+	f.purgeQueue = func(_ string, p job.Purge) (int64, error) { return int64(len(p.States)), nil }
+	f.queueConfig = func(name string) (job.QueueConfig, error) {
+		if name == "default" {
+			return job.QueueConfig{}, nil
+		}
+		return job.ParseQueueConfig(json.RawMessage(`{"concurrency":4,"x_own":{"b":1.0}}`))
+	}
+	f.setConfig = func(_ string, raw json.RawMessage, _ bool) (job.QueueConfig, error) { return job.ParseQueueConfig(raw) }
+	f.queueStats = func(name string) (r job.QueueReport, err error) {
+		r.At = noon
+		if r.Name = name; name != "mail" && name != "" {
+			return r, nil
+		}
+		r.Queue = aQueue(name)
+		r.CreatedAt = time.Time{}
+		r.Bound, r.Oldest = 100, noon.Add(-time.Minute)
+		r.Stats = job.StatsOf([]job.Slot{{Start: noon, Tally: job.Tally{Enqueued: 7, Started: 3, Completed: 2, Failed: 1, Timed: 2, Took: 2500 * time.Millisecond, Waited: time.Second}}}, noon)
+		return r, nil
+	}
+	f.slots = func(_ string, from time.Time) ([]job.Slot, error) {
+		return []job.Slot{{Start: job.SlotOf(from), Tally: job.Tally{Enqueued: 7, Started: 3, Completed: 2, Failed: 1, Timed: 2, Took: 2500 * time.Millisecond, Waited: time.Second}},
+			{Start: noon, Tally: job.Tally{Enqueued: 1}}}, nil
+	}
+	f.priorities = func(string) (map[int]int64, error) { return map[int]int64{-5: 2, 10: 1, 0: 4}, nil }
+	f.reprioritize = func(id job.ID, priority int) (job.Change, error) {
+		j := started(id)
+		if priority == 100 {
+			return job.Change{}, j.Reprioritize(priority)
+		}
+		j.Priority = priority
+		return job.Change{Job: j, Previous: j.State}, nil
+	}
+	f.pushEach = func(p job.BulkPush) (r job.BulkResult, err error) {
+		r.Atomic = p.Atomic
+		for i, b := range p.Jobs {
+			it := job.BulkItem{Index: i, Status: job.BulkCreated}
+			if b.Err != nil || p.Atomic {
+				if it.Status, it.Err = job.BulkFailed, b.Err; it.Err == nil {
+					it.Err = job.Errorf(job.Conflict, "not stored")
+				}
+			} else {
+				it.Job = started(idOne)
+				it.ID = idOne
+			}
+			r.Note(it, true)
+		}
+		r.Replayed = p.Key == "again"
+		return r, nil
+	}
+	f.bulk = func(a job.BulkAct) (r job.BulkResult, err error) {
+		if err := a.Check(); err != nil {
+			return r, err
+		}
+		r.Action, r.DryRun = a.Action, a.DryRun
+		r.Note(job.BulkItem{Index: 0, ID: idOne, Status: job.BulkDone}, true)
+		r.Note(job.BulkItem{Index: 1, ID: idTwo, Status: job.BulkFailed, Err: job.Errorf(job.NotFound, "there is no job %s", idTwo)}, true)
+		return r, nil
+	}
+}

@@ -79,6 +79,7 @@ func world() *fake {
 	listing(f)
 	changing(f)
 	counting(f)
+	queueing(f)
 	rostering(f)
 	keeping(f)
 	timing(f)
