@@ -63,6 +63,7 @@ CREATE TABLE job_states (
   errors        TEXT,
   progress      TEXT,    -- what its worker has told of it last, as JSON
   checkpoint    TEXT,    -- where its next attempt may go on, as JSON
+  tenant        TEXT,    -- that its meta names
   lane          TEXT,    -- the key of the limit that it waits for when it is available
   behind        INTEGER NOT NULL DEFAULT 0 -- 1 while it is available and not to be claimed: it is not the first of its lane, or the limit is exhausted
 ) STRICT;
@@ -77,12 +78,15 @@ FROM job_bodies JOIN job_states USING (n);
 -- Job: by id, and lists, the newest id first.
 CREATE UNIQUE INDEX jobs_id ON job_bodies (id_bytes);
 
--- Available: the claim, in its order. Only waiting jobs are in it, and of each lane the
--- first alone, while its limit lets one start.
-CREATE INDEX jobs_claim ON job_states (queue, priority DESC, seq) WHERE state_code = 1 AND behind = 0;
+-- Available: the claim, in its order. Only waiting jobs are in it: those in line first, and
+-- apart from them those that are behind.
+CREATE INDEX jobs_claim ON job_states (queue, behind, priority DESC, seq) WHERE state_code = 1;
 
 -- LaneHead, LaneHeads, LaneDepth: those that wait under one key, the first of each queue first.
 CREATE INDEX jobs_lane ON job_states (lane, queue, priority DESC, seq, behind) WHERE state_code = 1 AND lane IS NOT NULL;
+
+-- AvailableOf, TenantCounts: the jobs of one tenant.
+CREATE INDEX jobs_tenant ON job_states (tenant, queue, state_code, behind, priority DESC, seq) WHERE tenant IS NOT NULL;
 
 -- Due, NextDue, Held: what a clock must look at, and when; seq keeps those of one instant in order.
 CREATE INDEX jobs_due ON job_states (state_code, due_at, seq) WHERE due_at IS NOT NULL;

@@ -76,6 +76,7 @@ func (c *Client) AckAll(ctx context.Context, acks []job.AckRequest) ([]job.Acked
 // that it sends the ACKs, and then a FETCH.
 func (c *Client) Next(ctx context.Context, acks []job.AckRequest, f job.FetchRequest) (acked []job.Acked, jobs []*job.Job, err error) {
 	f.Wait = min(f.Wait, wire.MaxWait)
+	ctx = speaking(ctx, f.Tenant)
 	var r wire.NextReply
 	asked := false
 	if len(acks) > 0 {

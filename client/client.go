@@ -191,6 +191,9 @@ func (c *Client) send(ctx context.Context, r call) (status int, body []byte, err
 		return 0, nil, job.Errorf(job.Invalid, "request to %s: %w", c.shown, err)
 	}
 	req.Header.Set("Accept", wire.MediaType)
+	if t := job.TenantOf(ctx); t != "" {
+		req.Header.Set("X-OJS-Tenant", t)
+	}
 	if r.body != nil {
 		req.Header.Set("Content-Type", wire.MediaType)
 	}

@@ -28,7 +28,7 @@ func (c *Client) Limit(ctx context.Context, key string) (job.LimitInfo, error) {
 
 // OverrideLimit sets what a key allows; see [job.LimitService].
 func (c *Client) OverrideLimit(ctx context.Context, key string, p job.Pace) (job.LimitInfo, error) {
-	if err := p.Check(); err != nil {
+	if err := p.Validate(); err != nil {
 		return job.LimitInfo{}, err
 	}
 	r := call{method: http.MethodPut, path: limitPath(key) + "/override", body: wire.PaceBody(p)}

@@ -19,6 +19,7 @@ const maxList = 1000
 // jobs is read in several requests, so it is not a snapshot.
 func (c *Client) Jobs(ctx context.Context, f job.Filter) (job.Page, error) {
 	want := min(max(cmp.Or(f.Limit, 50), 1), maxList)
+	ctx = speaking(ctx, f.Tenant)
 	var all job.Page
 	for {
 		f.Limit = min(want-len(all.Jobs), wire.PageMax)
@@ -138,6 +139,7 @@ func listedWith[T any](ctx context.Context, c *Client, path string, q url.Values
 // Events reads the event log; see [job.Operator].
 func (c *Client) Events(ctx context.Context, f job.EventFilter) ([]job.Event, error) {
 	f.Limit = min(max(cmp.Or(f.Limit, 100), 1), maxList)
+	ctx = speaking(ctx, f.Tenant)
 	return ask(ctx, c, get("/events?"+wire.EventsQuery(f).Encode()), wire.ReadEvents)
 }
 

@@ -15,6 +15,7 @@ import (
 // worker until their reservations end.
 func (c *Client) Fetch(ctx context.Context, f job.FetchRequest) ([]*job.Job, error) {
 	f.Wait = min(f.Wait, wire.MaxWait)
+	ctx = speaking(ctx, f.Tenant)
 	return ask(ctx, c, call{method: http.MethodPost, path: "/workers/fetch", body: wire.FetchBody(f), wait: f.Wait}, wire.ReadJobs)
 }
 

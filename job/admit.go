@@ -221,6 +221,7 @@ func (j *Job) rewrite(now time.Time, by *Job) error {
 		return tooLarge("job "+string(j.ID)+" with the new args and meta", n, MaxJobBytes)
 	}
 	j.Args, j.Meta, j.RewrittenAt = by.Args, by.Meta, now
+	j.Tenant = tenantOf(j.Meta)
 	j.addEvent("job.updated", now, func(o *rawjson.Writer) {
 		rawjson.Strings(o, "fields", []string{"args", "meta"})
 		o.Str("reason", string(UniqueReplaceExceptSchedule))

@@ -80,6 +80,7 @@ type Status struct {
 	RewrittenAt time.Time     // when a later PUSH last overwrote its args and meta
 	After       ID            // the job whose end it waits for, or would if it had not been activated; never one that has ended
 	Keep        time.Time     // a window needs it until then, also finished; Forever: as long as it is stored
+	Tenant      string        // that its meta names; empty for none
 	Flow        *FlowRef      // the step of a workflow that it is; nil for all others. Never changed
 	Lane        string        // the key under which it waits when that is exhausted; empty for a job that does not
 	Result      json.RawMessage

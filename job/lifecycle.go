@@ -27,6 +27,7 @@ func (j *Job) push(now time.Time) error {
 	j.CreatedAt = now
 	j.takeKeys(now)
 	j.takeLane()
+	j.Tenant = tenantOf(j.Meta)
 	switch {
 	case j.Hold:
 		if err := j.move(onPush, Pending, now); err != nil {

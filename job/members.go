@@ -166,6 +166,8 @@ func ownMembers() []member {
 			texts[ID](), func(j *Job) *ID { return &j.After }),
 		happened(member{field: "Keep", column: "keep_until", unshown: own},
 			instants, func(j *Job) *time.Time { return &j.Keep }),
+		happened(member{field: "Tenant", column: "tenant", unshown: "meta has it"},
+			texts[string](), func(j *Job) *string { return &j.Tenant }),
 		happened(member{field: "Lane", column: "lane", unshown: own},
 			texts[string](), func(j *Job) *string { return &j.Lane }),
 		happened(member{field: "Behind", column: "behind", required: true, unshown: own},

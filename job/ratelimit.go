@@ -172,8 +172,8 @@ func ParsePace(raw json.RawMessage) (Pace, error) {
 	return a.Pace, err
 }
 
-// Check holds a pace that a Go program has made to the same rules. Errors are Invalid.
-func (p Pace) Check() error {
+// Validate holds a pace that a Go program has made to the same rules. Errors are Invalid.
+func (p Pace) Validate() error {
 	if p == (Pace{}) {
 		return invalid(Invalid, "concurrency", "or rate or throttle is required: a limit that bounds nothing is none")
 	}

@@ -51,6 +51,7 @@ type ReadTx interface {
 	EventReader
 	CronReader
 	LimitReader
+	TenantReader
 	SchemaReader
 	WorkflowReader
 }
@@ -202,6 +203,9 @@ type WorkTx interface {
 	// that they are paused have none, and what is Behind is passed over.
 	// It and Due may return fewer when they are large, but at least one if there is one.
 	Available(queues []string, n int) ([]*Job, error)
+	// AvailableOf is Available for the jobs of a tenant. It reads what it returns, and
+	// not the jobs of others.
+	AvailableOf(tenant string, queues []string, n int) ([]*Job, error)
 	// Due returns up to n jobs in state s whose DueAt is not after before, the
 	// earliest first, and those of one instant by Seq. With math.MaxInt32 it
 	// returns all, however large.
@@ -271,6 +275,7 @@ type Filter struct {
 	Queue     string
 	Type      string // exact, or a prefix that ends in *
 	Dead      bool   // dead letters only, newest death first; otherwise newest id first
+	Tenant    string
 	Holding   bool   // of each unique key one job: the newest that has not ended, else the one that Holds it
 	ErrorType string // type of the latest error; with Dead only
 	Since     time.Time
@@ -387,7 +392,8 @@ type EventFilter struct {
 	Queues   []string
 	JobTypes []string
 	JobID    ID
-	After    int64 // Seq of the last event already seen
+	Tenant   string // that the meta of the job names; events of no job have none
+	After    int64  // Seq of the last event already seen
 	Since    time.Time
 	Until    time.Time
 	Limit    int  // 1 to 1000; a Service takes 0 as 100, a Store wants a number

@@ -80,7 +80,14 @@ func (s *Sidecar) enqueue(ctx context.Context, es []job.Checked, exists known) (
 	if err := tooMany(len(es)); err != nil {
 		return nil, err
 	}
+	tenant := job.TenantOf(ctx)
 	for i := range es {
+		if tenant != "" {
+			var err error
+			if es[i], err = es[i].ForTenant(tenant); err != nil {
+				return nil, atIndex(err, i, len(es))
+			}
+		}
 		if es[i].ID() == "" {
 			if err := es[i].SetID(s.o.NewID()); err != nil {
 				return nil, atIndex(err, i, len(es))

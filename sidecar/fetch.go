@@ -17,6 +17,7 @@ const (
 // Fetch claims jobs; see [job.Worker]. A fetch that waits is served by the transaction
 // that brings the job, or woken by it, and never polls.
 func (s *Sidecar) Fetch(ctx context.Context, f job.FetchRequest) ([]*job.Job, error) {
+	f.Tenant = cmp.Or(f.Tenant, job.TenantOf(ctx))
 	if may, err := s.mayFetch(ctx, f); err != nil || !may {
 		return nil, err
 	}
@@ -29,6 +30,11 @@ func (s *Sidecar) mayFetch(ctx context.Context, f job.FetchRequest) (bool, error
 	if len(f.Queues) == 0 || slices.Contains(f.Queues, "") {
 		return false, job.Errorf(job.Invalid, "queues is required: the name of at least one queue to fetch from, and none empty").
 			With(map[string]any{"field": "queues"})
+	}
+	if f.Tenant != "" {
+		if err := job.CheckTenant(f.Tenant); err != nil {
+			return false, err
+		}
 	}
 	idle, err := s.takesNoJobs(ctx, f.Worker)
 	return err == nil && !idle && !s.isQuiet(), err
@@ -155,7 +161,7 @@ func (c *claiming) do(t *turn) error {
 		return err
 	}
 	for ask := c.f.Count; ask > 0; {
-		found, err := t.Available(c.f.Queues, ask)
+		found, err := c.available(t, ask)
 		if err != nil {
 			return err
 		}
@@ -198,7 +204,7 @@ func (c *claiming) do(t *turn) error {
 			}
 			if j.Asks() {
 				var all bool
-				found, all = withNext(found, i+1, j.Queue, t.changes[known:])
+				found, all = withNext(found, i+1, j.Queue, c.f.Tenant, t.changes[known:])
 				again = again || !all
 			}
 		}
@@ -213,13 +219,21 @@ func (c *claiming) do(t *turn) error {
 	return nil
 }
 
+// available is what there is for the FETCH.
+func (c *claiming) available(t *turn, n int) ([]*job.Job, error) {
+	if c.f.Tenant != "" {
+		return t.AvailableOf(c.f.Tenant, c.f.Queues, n)
+	}
+	return t.Available(c.f.Queues, n)
+}
+
 // withNext puts the jobs that have come in line, as one of a queue was taken, among those
 // that were found, from a place on. all is false where some belong behind all of them or
 // to another queue: then it takes another look.
-func withNext(found []*job.Job, from int, queue string, changes []change) (_ []*job.Job, all bool) {
+func withNext(found []*job.Job, from int, queue, tenant string, changes []change) (_ []*job.Job, all bool) {
 	all = true
 	for _, c := range changes {
-		if !c.promoted {
+		if !c.promoted || tenant != "" && c.job.Tenant != tenant {
 			continue
 		}
 		at := from

@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -27,6 +28,7 @@ func (s *Sidecar) Next(ctx context.Context, acks []job.AckRequest, f job.FetchRe
 		jobs, err = s.Fetch(ctx, f)
 		return nil, jobs, err
 	}
+	f.Tenant = cmp.Or(f.Tenant, job.TenantOf(ctx))
 	may, err := s.mayFetch(ctx, f)
 	if !may {
 		acked, failed := s.AckAll(ctx, acks)

@@ -24,13 +24,20 @@ func view[T any](ctx context.Context, s *Sidecar, fn func(job.ReadTx) (T, error)
 // Job reads a job; see [job.Operator].
 func (s *Sidecar) Job(ctx context.Context, id job.ID) (*job.Job, error) {
 	j, err := view(ctx, s, func(tx job.ReadTx) (*job.Job, error) { return tx.Job(id) })
+	if err == nil {
+		err = j.Foreign(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
 	s.show(j)
-	return j, err
+	return j, nil
 }
 
 // Jobs lists jobs; see [job.Operator].
 func (s *Sidecar) Jobs(ctx context.Context, f job.Filter) (job.Page, error) {
 	f.Limit = min(max(cmp.Or(f.Limit, 50), 1), 1000)
+	f.Tenant = cmp.Or(f.Tenant, job.TenantOf(ctx))
 	page, err := view(ctx, s, func(tx job.ReadTx) (job.Page, error) { return tx.Jobs(f) })
 	s.show(page.Jobs...)
 	return page, err
@@ -39,13 +46,42 @@ func (s *Sidecar) Jobs(ctx context.Context, f job.Filter) (job.Page, error) {
 // Cancel stops a job; see [job.Operator].
 func (s *Sidecar) Cancel(ctx context.Context, id job.ID, by, reason string) (job.Change, error) {
 	now := s.now()
-	return s.change(ctx, id, func(j *job.Job) error { return j.Cancel(now, by, reason) })
+	return s.changeOwn(ctx, id, func(j *job.Job) error { return j.Cancel(now, by, reason) })
 }
 
 // Activate releases a pending job; see [job.Operator].
 func (s *Sidecar) Activate(ctx context.Context, id job.ID) (job.Change, error) {
 	now := s.now()
-	return s.change(ctx, id, func(j *job.Job) error { return j.Activate(now) })
+	return s.changeOwn(ctx, id, func(j *job.Job) error { return j.Activate(now) })
+}
+
+// changeOwn is change for verbs that a tenant may use on its own jobs alone.
+func (s *Sidecar) changeOwn(ctx context.Context, id job.ID, verb func(*job.Job) error) (job.Change, error) {
+	return s.change(ctx, id, func(j *job.Job) error {
+		if err := j.Foreign(ctx); err != nil {
+			return err
+		}
+		return verb(j)
+	})
+}
+
+// TenantStats counts the jobs of a tenant; see [job.TenantService].
+func (s *Sidecar) TenantStats(ctx context.Context, tenant string) (job.TenantStats, error) {
+	if err := job.CheckTenant(tenant); err != nil {
+		return job.TenantStats{}, err
+	}
+	return view(ctx, s, func(tx job.ReadTx) (job.TenantStats, error) {
+		counts, err := tx.TenantCounts(tenant)
+		st := job.TenantStats{Tenant: tenant, Counts: map[job.State]int64{}, Queues: map[string]int64{}}
+		for queue, states := range counts {
+			for state, n := range states {
+				st.Counts[state] += n
+				st.Queues[queue] += n
+				st.Total += n
+			}
+		}
+		return st, err
+	})
 }
 
 // Queue reads a queue; see [job.Operator].
@@ -69,6 +105,7 @@ func (s *Sidecar) Queues(ctx context.Context) ([]job.Queue, error) {
 // Events reads the event log; see [job.Operator].
 func (s *Sidecar) Events(ctx context.Context, f job.EventFilter) ([]job.Event, error) {
 	f.Limit = min(max(cmp.Or(f.Limit, 100), 1), 1000)
+	f.Tenant = cmp.Or(f.Tenant, job.TenantOf(ctx))
 	f.Types = slices.Clone(f.Types)
 	for i, t := range f.Types {
 		f.Types[i] = strings.Replace(t, ":", ".", 1) // as asyncmq-deduplication.md spells them

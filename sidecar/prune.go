@@ -102,6 +102,12 @@ func (s *Sidecar) pruneDead(t *turn, r *workShare, now time.Time) (next time.Tim
 // dead letters behind the newest that are kept.
 func (s *Sidecar) trim(ctx context.Context, now time.Time) (next time.Time, err error) {
 	s.answers.prune(now)
+	if !now.Before(s.forgot.Add(hourly)) {
+		if err := s.forgetLimits(ctx, now); err != nil {
+			return next, err
+		}
+		s.forgot = now
+	}
 	err = s.update(ctx, func(t *turn) error {
 		next = now.Add(hourly)
 		r := newWorkShare()

@@ -94,7 +94,7 @@ func (t *turn) line(j *job.Job, behind bool) error {
 		return nil
 	}
 	j.Behind = behind
-	err := t.jobs.UpdateJob(j)
+	err := t.store(j)
 	if err == nil {
 		t.changes = append(t.changes, change{job: j, from: job.Available, promoted: !behind, demoted: behind})
 	}
@@ -334,7 +334,7 @@ func (s *Sidecar) OverrideLimit(ctx context.Context, key string, p job.Pace) (jo
 	if !job.ValidLimitKey(key) {
 		return job.LimitInfo{}, job.InvalidLimitKey(key)
 	}
-	if err := p.Check(); err != nil {
+	if err := p.Validate(); err != nil {
 		return job.LimitInfo{}, err
 	}
 	return s.changeLimit(ctx, key, &p)

@@ -80,7 +80,10 @@ func (s *Sidecar) stored(t *turn) {
 }
 
 // save stores what has become of a job.
-func (t *turn) save(j *job.Job) error { return t.put(j, t.jobs.UpdateJob) }
+func (t *turn) save(j *job.Job) error { return t.put(j, t.store) }
+
+// store saves a job, without what follows from it for its limit.
+func (t *turn) store(j *job.Job) error { return t.jobs.UpdateJob(j) }
 
 // rewrite is save for a job whose args or meta have changed, too.
 func (t *turn) rewrite(j *job.Job) error { return t.put(j, t.jobs.RewriteJob) }
@@ -158,15 +161,20 @@ func (t *turn) alive(id job.ID) job.ID {
 // insert stores a new job.
 func (t *turn) insert(j *job.Job) error {
 	t.inherit(j)
+	_, err := t.add(j, func() (bool, error) { return true, t.jobs.InsertJob(j) })
+	return err
+}
+
+// add stores a new job as store does, which says whether it has.
+func (t *turn) add(j *job.Job, store func() (bool, error)) (bool, error) {
 	if j.Asks() {
-		_, err := t.insertLimited(j, func() (bool, error) { return true, t.jobs.InsertJob(j) })
-		return err
+		return t.insertLimited(j, store)
 	}
-	err := t.jobs.InsertJob(j)
-	if err == nil {
+	stored, err := store()
+	if stored && err == nil {
 		t.changes = append(t.changes, change{job: j})
 	}
-	return err
+	return stored, err
 }
 
 // insertFirst stores a new job if no other has its id or its unique key, and
@@ -178,43 +186,15 @@ func (t *turn) insertFirst(j *job.Job) (bool, error) {
 		return false, nil
 	}
 	t.inherit(j)
-	if j.Asks() {
-		return t.insertLimited(j, func() (bool, error) { return first.InsertFirst(j) })
-	}
-	stored, err := first.InsertFirst(j)
-	if stored {
-		t.changes = append(t.changes, change{job: j})
-	}
-	return stored, err
+	return t.add(j, func() (bool, error) { return first.InsertFirst(j) })
 }
 
-// insertAll stores those of many new jobs whose ids are free, and says which.
+// insertAll stores those of many new jobs whose ids are free, and says which. Those with a
+// rate limit go in one by one: where one stands in its lane depends on those before it.
 func (t *turn) insertAll(js []*job.Job) (stored []bool, err error) {
 	for _, j := range js {
 		t.inherit(j)
 	}
-	if slices.ContainsFunc(js, func(j *job.Job) bool { return j.Asks() }) {
-		return t.insertEach(js)
-	}
-	stored, err = t.jobs.InsertJobs(js)
-	for i := range stored {
-		if stored[i] {
-			t.changes = append(t.changes, change{job: js[i]})
-		}
-	}
-	return stored, err
-}
-
-// inherit gives a new job what its queue says where the job leaves it open.
-func (t *turn) inherit(j *job.Job) {
-	if c := t.configOf(j.Queue); c.DefaultRetry != nil {
-		j.Under(&t.s.o.Rules).In(c).InheritRetry()
-	}
-}
-
-// insertEach is insertAll where some have a rate limit: where one stands in its lane
-// depends on those before it.
-func (t *turn) insertEach(js []*job.Job) (stored []bool, err error) {
 	for len(js) > 0 {
 		n := slices.IndexFunc(js, func(j *job.Job) bool { return j.Asks() })
 		var some []bool
@@ -222,21 +202,39 @@ func (t *turn) insertEach(js []*job.Job) (stored []bool, err error) {
 		case 0:
 			n, some = 1, make([]bool, 1)
 			some[0], err = t.insertLimited(js[0], func() (bool, error) {
-				one, err := t.jobs.InsertJobs(js[:1])
+				one, err := t.insertTogether(js[:1])
 				return err == nil && one[0], err
 			})
 		case -1:
 			n = len(js)
 			fallthrough
 		default:
-			some, err = t.insertAll(js[:n])
+			some, err = t.insertTogether(js[:n])
+			for i := range some {
+				if some[i] {
+					t.changes = append(t.changes, change{job: js[i]})
+				}
+			}
 		}
 		if err != nil {
 			return nil, err
 		}
+		if n == len(js) && stored == nil {
+			return some, nil
+		}
 		stored, js = append(stored, some...), js[n:]
 	}
 	return stored, nil
+}
+
+// insertTogether stores those of many new jobs whose ids are free, and says which.
+func (t *turn) insertTogether(js []*job.Job) ([]bool, error) { return t.jobs.InsertJobs(js) }
+
+// inherit gives a new job what its queue says where the job leaves it open.
+func (t *turn) inherit(j *job.Job) {
+	if c := t.configOf(j.Queue); c.DefaultRetry != nil {
+		j.Under(&t.s.o.Rules).In(c).InheritRetry()
+	}
 }
 
 // remove deletes a job for good. Nobody waits for that.
@@ -314,7 +312,7 @@ func (s *Sidecar) ringFor(changes []change) {
 		return
 	}
 	for j := range entered(changes) {
-		s.wakeups.ring(j.Queue)
+		s.wakeups.ring(lineOf(j.Queue, j.Tenant))
 	}
 }
 

@@ -72,13 +72,13 @@ func (s *Sidecar) serveAll(t *turn) error {
 // serveSome does so for some changes, and reports whether it may go on.
 func (s *Sidecar) serveSome(t *turn, changes []change, handed map[job.ID]bool, closed map[string]bool) (more bool, err error) {
 	for j := range entered(changes) {
-		for !handed[j.ID] && !closed[j.Queue] { // who is served may take older ones, or have no room
-			c, err := s.serveOne(t, j.Queue)
+		for !handed[j.ID] && !closed[lineOf(j.Queue, j.Tenant)] { // who is served may take older ones, or have no room
+			c, err := s.serveOne(t, lineOf(j.Queue, j.Tenant))
 			if err != nil {
 				return false, err
 			}
 			if c == nil || !c.served() {
-				closed[j.Queue] = true
+				closed[lineOf(j.Queue, j.Tenant)] = true
 			}
 			if c == nil {
 				continue

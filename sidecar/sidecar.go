@@ -71,6 +71,7 @@ type Sidecar struct {
 	limited bool // the jobs from before this server started have been looked at; Run's alone
 
 	silent     []silent  // workers that have been found so and not been dealt with; Run's alone
+	forgot     time.Time // when limits were last forgotten; Run's alone
 	silentNext time.Time // when one of them must be looked at again; Run's alone
 
 	crons       *schedule.Schedules

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,6 +29,7 @@ type wakeups struct {
 type waiter struct {
 	ctx    context.Context // of its caller
 	f      job.FetchRequest
+	lines  []string // where it waits: see lineOf
 	signal chan string
 	ticket uint64          // who has the lowest has waited longest; 0 before it has armed
 	places []*list.Element // in the lists of its queues; nil while it is not in line
@@ -39,7 +41,40 @@ type waiter struct {
 }
 
 func newWaiter(ctx context.Context, f job.FetchRequest) *waiter {
-	return &waiter{ctx: ctx, f: f, signal: make(chan string, 1)}
+	lines := f.Queues
+	if f.Tenant != "" {
+		lines = make([]string, len(f.Queues))
+		for i, q := range f.Queues {
+			lines[i] = lineOf(q, f.Tenant)
+		}
+	}
+	return &waiter{ctx: ctx, f: f, lines: lines, signal: make(chan string, 1)}
+}
+
+// lineOf is where those wait who want the jobs of a tenant in a queue alone; who wants all
+// of the queue waits where no tenant is named. A job is for one of both.
+func lineOf(queue, tenant string) string {
+	if tenant == "" {
+		return queue
+	}
+	return queue + "\x00" + tenant
+}
+
+// first is who has waited longest for a job of a line, nil if nobody waits. The caller
+// holds mu.
+func (b *wakeups) first(line string) *waiter {
+	var w *waiter
+	if l := b.waiting[line]; l != nil {
+		w = l.Front().Value.(*waiter)
+	}
+	if queue, _, of := strings.Cut(line, "\x00"); of {
+		if l := b.waiting[queue]; l != nil {
+			if all := l.Front().Value.(*waiter); w == nil || all.ticket < w.ticket {
+				w = all
+			}
+		}
+	}
+	return w
 }
 
 // arm puts w into its queues' lines, at the end if it comes for the first time. It must
@@ -64,7 +99,7 @@ func (b *wakeups) enter(w *waiter) {
 	if b.waiting == nil {
 		b.waiting = map[string]*list.List{}
 	}
-	for _, q := range w.f.Queues {
+	for _, q := range w.lines {
 		l := b.waiting[q]
 		if l == nil {
 			l = list.New()
@@ -88,12 +123,11 @@ func (b *wakeups) enter(w *waiter) {
 func (b *wakeups) ring(queue string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	l := b.waiting[queue]
-	if l == nil {
+	w := b.first(queue)
+	if w == nil {
 		b.missed++
 		return
 	}
-	w := l.Front().Value.(*waiter)
 	b.remove(w)
 	w.signal <- queue
 }
@@ -115,7 +149,7 @@ func (b *wakeups) ringAll(queue string) {
 // remove takes w out of all lines. The caller holds mu.
 func (b *wakeups) remove(w *waiter) {
 	for i, e := range w.places {
-		q := w.f.Queues[i]
+		q := w.lines[i]
 		l := b.waiting[q]
 		if l.Remove(e); l.Len() == 0 {
 			delete(b.waiting, q)
@@ -143,15 +177,33 @@ func (b *wakeups) pass(w *waiter, queue string) {
 		b.ring(queue)
 		return
 	}
-	for _, q := range w.f.Queues {
-		b.ring(q)
+	for _, line := range w.lines {
+		b.ring(line)
+		if w.f.Tenant == "" {
+			b.ringTenants(line)
+		}
+	}
+}
+
+// ringTenants wakes one for each tenant that somebody waits for in a queue.
+func (b *wakeups) ringTenants(queue string) {
+	b.mu.Lock()
+	var lines []string
+	for line := range b.waiting {
+		if q, _, of := strings.Cut(line, "\x00"); of && q == queue {
+			lines = append(lines, line)
+		}
+	}
+	b.mu.Unlock()
+	for _, line := range lines {
+		b.ring(line)
 	}
 }
 
 // used passes a signal on where w has found jobs of other queues only: there is one more
 // in its queue then than others were woken for.
 func (b *wakeups) used(w *waiter, queue string, jobs []*job.Job) {
-	if !slices.ContainsFunc(jobs, func(j *job.Job) bool { return j.Queue == queue }) {
+	if !slices.ContainsFunc(jobs, func(j *job.Job) bool { return lineOf(j.Queue, j.Tenant) == queue || j.Queue == queue }) {
 		b.pass(w, queue)
 	}
 }
@@ -189,12 +241,8 @@ func (b *wakeups) rise(w *waiter) *claiming {
 func (b *wakeups) take(queue string, may func(*waiter) bool) *waiter {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	l := b.waiting[queue]
-	if l == nil {
-		return nil
-	}
-	w := l.Front().Value.(*waiter)
-	if !w.resting || !may(w) {
+	w := b.first(queue)
+	if w == nil || !w.resting || !may(w) {
 		return nil
 	}
 	b.remove(w)

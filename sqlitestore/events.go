@@ -137,7 +137,7 @@ func wanted(f job.EventFilter, e job.Event) bool {
 		(f.JobID == "" || e.JobID == f.JobID) &&
 		(f.Since.IsZero() || !e.Time.Before(f.Since)) &&
 		(f.Until.IsZero() || e.Time.Before(f.Until)) &&
-		listed(f.Types, e.Type) && listed(f.Queues, e.Queue) && listed(f.JobTypes, e.JobType)
+		listed(f.Types, e.Type) && listed(f.Queues, e.Queue) && listed(f.JobTypes, e.JobType) && (f.Tenant == "" || e.Tenant() == f.Tenant)
 }
 
 // listed reports whether s is among the words, of which "*" is all and "job.*" a prefix.

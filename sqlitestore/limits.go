@@ -27,7 +27,7 @@ const (
 	laneHead    = `SELECT n, priority, seq FROM job_states WHERE lane = ? AND queue = ? AND state_code = 1 ORDER BY priority DESC, seq LIMIT 1`
 	laneNext    = `SELECT n, priority, seq FROM job_states WHERE lane = ? AND queue > ? AND state_code = 1 ORDER BY queue, priority DESC, seq LIMIT 1`
 	laneDepth   = `SELECT count(*) FROM job_states WHERE lane = ? AND state_code = 1`
-	countBehind = `SELECT queue, count(*) FROM job_states WHERE state_code = 1 AND lane IS NOT NULL AND behind = 1 GROUP BY queue`
+	countBehind = `SELECT queue, count(*) FROM job_states INDEXED BY jobs_lane WHERE state_code = 1 AND lane IS NOT NULL AND behind = 1 GROUP BY queue`
 )
 
 // limits are those that the writer touched last, as they are after the calls so far, and

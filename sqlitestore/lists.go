@@ -51,6 +51,9 @@ func conditions(f job.Filter) where {
 	if f.Queue != "" {
 		w.and("queue = ?", f.Queue)
 	}
+	if f.Tenant != "" {
+		w.and("tenant = ?", f.Tenant)
+	}
 	if prefix, ok := strings.CutSuffix(f.Type, "*"); ok {
 		w.and("substr(type, 1, ?) = ?", len(prefix), prefix)
 	} else if f.Type != "" {
@@ -97,7 +100,7 @@ func from(f job.Filter) string {
 		}
 		return byState
 	}
-	if len(f.States) > 0 || f.Queue != "" || !f.Since.IsZero() || !f.Until.IsZero() {
+	if len(f.States) > 0 || f.Queue != "" || f.Tenant != "" || !f.Since.IsZero() || !f.Until.IsZero() {
 		return crossed(byBody)
 	}
 	return byBody
@@ -214,8 +217,8 @@ func after(f job.Filter, w *where) error {
 
 // Of the newest jobs, and of the dead letters that died last, what conditions ask for.
 const (
-	newestJobs = "SELECT state_code, queue, type, created_at" + byBody + " ORDER BY id_bytes DESC LIMIT ?"
-	newestDead = "SELECT dead, state_code, queue, type, error, finished_at" + byState + " WHERE dead = 1 ORDER BY finished_at DESC LIMIT ?"
+	newestJobs = "SELECT state_code, queue, tenant, type, created_at" + byBody + " ORDER BY id_bytes DESC LIMIT ?"
+	newestDead = "SELECT dead, state_code, queue, tenant, type, error, finished_at" + byState + " WHERE dead = 1 ORDER BY finished_at DESC LIMIT ?"
 )
 
 // count is how many jobs a filter lets through: by the counters, where they show it,
@@ -230,7 +233,7 @@ func (r reader) count(f job.Filter, w where, counters counters, most, visited in
 	if err != nil {
 		return 0, false, err
 	}
-	if f.Type == "" && (f.ErrorType == "" || !f.Dead) && !f.Holding && f.Since.IsZero() && f.Until.IsZero() && (!f.Dead || len(f.States) == 0) {
+	if f.Type == "" && f.Tenant == "" && (f.ErrorType == "" || !f.Dead) && !f.Holding && f.Since.IsZero() && f.Until.IsZero() && (!f.Dead || len(f.States) == 0) {
 		if len(f.States) > 0 {
 			states = slices.DeleteFunc(slices.Clone(job.States), func(s job.State) bool { return !slices.Contains(f.States, s) })
 		}

@@ -290,16 +290,16 @@ func (r reader) Priorities(queue string) (map[int]int64, error) {
 	return counts, translate("count the priorities of a queue", err)
 }
 
-// oldestSince looks at the first job of each priority: there are few of those, and
+// oldestSince looks at the first job of each priority, in line and behind: there are few of those, and
 // perhaps very many jobs.
-const oldestSince = `WITH RECURSIVE p(v) AS (
-SELECT max(priority) FROM job_states WHERE queue = ? AND state_code = 1
+const oldestSince = `WITH RECURSIVE p(b, v) AS (
+SELECT b, (SELECT max(priority) FROM job_states WHERE queue = ?1 AND state_code = 1 AND behind = b) FROM (SELECT 0 AS b UNION ALL SELECT 1)
 UNION ALL
-SELECT (SELECT max(priority) FROM job_states WHERE queue = ? AND state_code = 1 AND priority < v) FROM p WHERE v IS NOT NULL)
-SELECT min((SELECT enqueued_at FROM job_states WHERE queue = ? AND state_code = 1 AND priority = v ORDER BY seq LIMIT 1)) FROM p WHERE v IS NOT NULL`
+SELECT b, (SELECT max(priority) FROM job_states WHERE queue = ?1 AND state_code = 1 AND behind = b AND priority < v) FROM p WHERE v IS NOT NULL)
+SELECT min((SELECT enqueued_at FROM job_states WHERE queue = ?1 AND state_code = 1 AND behind = b AND priority = v ORDER BY seq LIMIT 1)) FROM p WHERE v IS NOT NULL`
 
 // OldestSince reads when the oldest available job of a queue entered it.
 func (r reader) OldestSince(queue string) (at time.Time, err error) {
-	err = r.each(oldestSince, func(v *row[any]) { at = v.time() }, queue, queue, queue)
+	err = r.each(oldestSince, func(v *row[any]) { at = v.time() }, queue)
 	return at, translate("look for the oldest job of a queue", err)
 }

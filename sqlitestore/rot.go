@@ -43,7 +43,7 @@ func rottenEntry(index string, n int64) *badIndex {
 }
 
 // jobIndexes are the indexes of the jobs, as schema.sql names them.
-var jobIndexes = []string{idIndex, claimIndex, dueIndex, deadIndex, heldIndex, pastIndex, dedupIndex, customIndex, afterIndex, laneIndex}
+var jobIndexes = []string{idIndex, claimIndex, dueIndex, deadIndex, heldIndex, pastIndex, dedupIndex, customIndex, afterIndex, laneIndex, tenantIndex}
 
 const (
 	idIndex     = "jobs_id"
@@ -56,6 +56,7 @@ const (
 	customIndex = "jobs_custom"
 	afterIndex  = "jobs_after"
 	laneIndex   = "jobs_lane"
+	tenantIndex = "jobs_tenant"
 )
 
 // suspects are the indexes that were found damaged. Readers find some of them, too,

@@ -6,11 +6,13 @@ const toSchema5 = `
 ALTER TABLE job_states ADD COLUMN progress TEXT;
 ALTER TABLE job_states ADD COLUMN checkpoint TEXT;
 ALTER TABLE job_bodies ADD COLUMN rate_limit TEXT;
+ALTER TABLE job_states ADD COLUMN tenant TEXT;
 ALTER TABLE job_states ADD COLUMN lane TEXT;
 ALTER TABLE job_states ADD COLUMN behind INTEGER NOT NULL DEFAULT 0;
 DROP INDEX jobs_claim;
-CREATE INDEX jobs_claim ON job_states (queue, priority DESC, seq) WHERE state_code = 1 AND behind = 0;
+CREATE INDEX jobs_claim ON job_states (queue, behind, priority DESC, seq) WHERE state_code = 1;
 CREATE INDEX jobs_lane ON job_states (lane, queue, priority DESC, seq, behind) WHERE state_code = 1 AND lane IS NOT NULL;
+CREATE INDEX jobs_tenant ON job_states (tenant, queue, state_code, behind, priority DESC, seq) WHERE tenant IS NOT NULL;
 CREATE TABLE limits (
   key      TEXT    NOT NULL PRIMARY KEY,
   pace     TEXT,

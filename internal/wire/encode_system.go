@@ -68,7 +68,7 @@ var capabilities = []struct {
 	{"batch_enqueue", true}, {"cron", true}, {"cron_jobs", true}, {"dead_letter", true}, {"delayed_jobs", true}, {"events", true},
 	{"job_ttl", true}, {"priority_queues", true},
 	{"fair_scheduling", false}, {"job_versioning", false},
-	{"multi_tenancy", false}, {"pause_resume", false}, {"rate_limiting", false}, {"schema_validation", true},
+	{"multi_tenancy", true}, {"pause_resume", false}, {"rate_limiting", true}, {"schema_validation", true},
 	{uniqueJobs, true}, {"webhooks", false}, {"workflows", true},
 }
 
@@ -124,7 +124,7 @@ func AppendManifest(dst []byte, a About, p Profile) []byte {
 	b.Str("unique_job_strength", "strong")
 	b.Raw("uniqueness", []byte(uniqueness))
 	b.Raw("delivery", []byte(`{"guarantee":"at_least_once","fifo":true}`))
-	b.Raw("extensions", []byte(`["`+BatchAck+`","cron","dead-letter","dead_letter","events","`+Next+`","unique_jobs","workflows"]`))
+	b.Raw("extensions", []byte(`["`+BatchAck+`","cron","dead-letter","dead_letter","events","multi_tenancy","`+Next+`","rate-limiting","rate_limiting","unique_jobs","workflows"]`))
 	b.Object("endpoints")
 	b.Str("base_url", a.BaseURL)
 	b.Str("manifest", "/ojs/manifest")

@@ -49,6 +49,7 @@ var happened = map[string]func(*testing.T, *job.Job){
 	"RewrittenAt": func(t *testing.T, j *job.Job) { j.RewrittenAt = Now.Add(time.Second) },
 	"After":       func(t *testing.T, j *job.Job) { j.After = New(t, "q", nil).ID },
 	"Keep":        func(t *testing.T, j *job.Job) { j.Keep = Now.Add(time.Hour) },
+	"Tenant":      func(t *testing.T, j *job.Job) { j.Tenant = "t" },
 	"Lane":        func(t *testing.T, j *job.Job) { j.Lane = "k" },
 	"Behind":      func(t *testing.T, j *job.Job) { j.Lane, j.Behind = "k", true },
 	"Result":      func(t *testing.T, j *job.Job) { j.Result = json.RawMessage(`null`) },

@@ -101,6 +101,7 @@ func newEcho(svc job.Service, opts Options) *echo.Echo {
 	a.crons(v1)
 	a.workflows(v1)
 	a.limits(v1)
+	a.tenants(v1)
 	a.deadLetters(v1)
 	a.events(v1)
 	a.outboxes(v1)

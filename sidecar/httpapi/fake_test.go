@@ -75,6 +75,7 @@ type fake struct {
 	limit          func(context.Context, string) (job.LimitInfo, error)
 	override       func(context.Context, string, job.Pace) (job.LimitInfo, error)
 	dropLimit      func(context.Context, string) (job.LimitInfo, error)
+	tenant         func(context.Context, string) (job.TenantStats, error)
 }
 
 func (f *fake) Enqueue(context.Context, ...job.Envelope) ([]job.Receipt, error) {
@@ -335,6 +336,11 @@ func (f *fake) OverrideLimit(ctx context.Context, key string, p job.Pace) (job.L
 func (f *fake) DropLimitOverride(ctx context.Context, key string) (job.LimitInfo, error) {
 	f.calls.Add(1)
 	return f.dropLimit(ctx, key)
+}
+
+func (f *fake) TenantStats(ctx context.Context, id string) (job.TenantStats, error) {
+	f.calls.Add(1)
+	return f.tenant(ctx, id)
 }
 
 // quiet are options whose answers never change.

@@ -50,6 +50,14 @@ func (a *api) enter(next echo.HandlerFunc) echo.HandlerFunc {
 		if unspoken != nil {
 			return unspoken
 		}
+		own, err := spoken(r)
+		if err != nil {
+			return err
+		}
+		if own != r {
+			r = own
+			c.SetRequest(r)
+		}
 		trimSlash(r)
 		return next(c)
 	}

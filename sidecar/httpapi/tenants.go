@@ -1,0 +1,32 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/outrider-jobs/outrider/internal/wire"
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// tenants are the routes of contract §3.23 that are about tenants.
+func (a *api) tenants(g *echo.Group) {
+	get(g, "/admin/tenants/:id/stats", handle(fromPath("id"), a.svc.TenantStats, wire.AppendTenantStats))
+}
+
+// spoken is the request in a context for the tenant that its header names (contract §4.19).
+func spoken(r *http.Request) (*http.Request, error) {
+	values := r.Header["X-Ojs-Tenant"]
+	if len(values) == 0 {
+		return r, nil
+	}
+	if err := job.CheckTenant(values[0]); err != nil {
+		return r, err
+	}
+	for _, v := range values[1:] {
+		if v != values[0] {
+			return r, job.Errorf(job.Invalid, "X-OJS-Tenant names two tenants, %q and %.60q; send it once", values[0], v).With(map[string]any{"field": "X-OJS-Tenant"})
+		}
+	}
+	return r.WithContext(job.WithTenant(r.Context(), values[0])), nil
+}
