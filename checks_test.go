@@ -34,7 +34,7 @@ var checksOf = map[string]struct {
 	"internal/bench/beside.go":         {1, "what a store holds first"},
 	"internal/bench/inprocess.go":      {3, "what is pushed again and again, and what is another each time"},
 	"internal/bench/outbox.go":         {1, "what is pushed again and again"},
-	"internal/wire/decode_workflow.go": {1, "each step of a workflow that came over HTTP"},
+	"job/workflow_parse.go":            {1, "each step of a workflow that came over HTTP"},
 	"job/workflow_build.go":            {1, "what a Go program made a step of"},
 	"job/workflow_law.go":              {1, "a step whose turn has come, as it is stored"},
 	"job/servicetest/workflows.go":     {1, "what was shown is sent again"},

@@ -56,6 +56,7 @@ var mayImport = map[string][]string{
 	"examples":             {},
 	"examples/quickstart":  public,
 	"examples/go-once":     public,
+	"examples/workflow":    {"client", "job"},
 	"examples/go-postgres": public,
 	"examples/go-sqlite":   public,
 	"cmd/outrider": append([]string{"internal/wording", "internal/logsink", "internal/rawjson", "internal/netguard", "internal/appdb",

@@ -36,7 +36,7 @@ func run(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	bin = dir
 	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator),
-		"../cmd/outrider", "./go-sqlite", "./go-postgres", "./go-once")
+		"../cmd/outrider", "./go-sqlite", "./go-postgres", "./go-once", "./workflow")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "%v: %v\n%s", build.Args, err, out)
 		return 1

@@ -27,8 +27,12 @@ func (r *Relay) send(ctx context.Context) error {
 	if r.d.sql.Changed == "" {
 		r.heard = r.o.Now()
 	}
+	rows, err = r.startAll(ctx, rows)
 	messages := make([]message, 0, len(rows))
 	for _, row := range rows {
+		if err != nil {
+			break
+		}
 		c, err := row.envelope(r.of)
 		if err != nil {
 			r.park(row, err)
@@ -36,7 +40,9 @@ func (r *Relay) send(ctx context.Context) error {
 		}
 		messages = append(messages, message{row, c})
 	}
-	err = r.push(ctx, messages)
+	if err == nil {
+		err = r.push(ctx, messages)
+	}
 	if !r.d.shared() {
 		return err
 	}

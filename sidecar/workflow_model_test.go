@@ -475,8 +475,15 @@ func TestWorkflowsAreAsTheModelSays(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 1))
+	const together = 100 // in one file
+	for done := 0; done < *flowRuns; done += together {
+		t.Run(fmt.Sprint(done), func(t *testing.T) { playFlows(t, r, min(together, *flowRuns-done)) })
+	}
+}
+
+func playFlows(t *testing.T, r *rand.Rand, runs int) {
 	w := newWorld(t, Retention{})
-	for run := range *flowRuns {
+	for run := range runs {
 		p := &flowPlay{w: w, r: r, queue: fmt.Sprintf("q%d", run)}
 		spec, model := drawFlow(t, r, p.queue, "", 1)
 		p.model = model

@@ -57,6 +57,8 @@ func TestPlans(t *testing.T) {
 		{"deleteQueue", deleteQueue}, {"allSettings", allSettings}, {"putSettings", putSettings}, {"deleteSettings", deleteSettings}, {"addSlot", addSlot}, {"deleteSlots", deleteSlots},
 		{"pruneSlots", pruneSlots}, {"slotsOfOne", slotsOfOne}, {"slotsOfAll", slotsOfAll}, {"priorities", priorities}, {"oldestSince", oldestSince}, {"oldestAvailable", oldestAvailable}, {"answerByKey", answerByKey}, {"putAnswer", putAnswer}, {"pruneAnswers", pruneAnswers},
 		{"cronByName", cronByName}, {"allCrons", allCrons}, {"putCron", putCron}, {"stepCron", stepCron}, {"deleteCron", deleteCron},
+		{"flowByID", flowByID}, {"flowNodes", flowNodes}, {"flowNode", flowNode}, {"endFlow", endFlow}, {"saveNode", saveNode},
+		{"allFlows", allFlows}, {"someFlows", someFlows}, {"countSome", countSome}, {"endedFlows", endedFlows}, {"deleteFlow", deleteFlow}, {"deleteFlowNodes", deleteFlowNodes},
 		{"limitByKey", limitByKey}, {"someLimits", someLimits}, {"countLimits", countLimits}, {"openingLimits", openingLimits}, {"nextOpening", nextOpening},
 		{"putLimit", putLimit}, {"deleteLimit", deleteLimit}, {"laneHead", laneHead}, {"laneNext", laneNext}, {"laneDepth", laneDepth}, {"countBehind", countBehind}, {"tenantJobs", tenantJobs}, {"countTenant", countTenant}, {"list of a tenant", listed("b.n", job.Filter{Tenant: "t"}) + " ORDER BY id_bytes DESC LIMIT ?"},
 	} {

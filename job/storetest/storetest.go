@@ -90,6 +90,9 @@ func Run(t *testing.T, open func(t *testing.T) job.Store) {
 		{"the priorities of a queue are counted, and its oldest job is known", waitingOf},
 		{"a job can change its queue", movedJobs},
 		{"an answer is kept under its key", keptAnswers},
+		{"a workflow comes back as it was stored and changed", flowsRoundTrip},
+		{"a call that fails leaves the nodes of a workflow as they were", flowUndone},
+		{"workflows that ended long ago are pruned", flowsPruned},
 		{"a closed store is Unavailable", closed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

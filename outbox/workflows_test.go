@@ -1,0 +1,80 @@
+package outbox_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/outrider-jobs/outrider/job"
+	"github.com/outrider-jobs/outrider/outbox"
+)
+
+// flowServer also runs workflows, or says that it cannot now.
+type flowServer struct {
+	*server
+	specs map[job.ID]job.WorkflowSpec
+	calls int
+	busy  error
+}
+
+func (s *flowServer) StartWorkflow(_ context.Context, spec job.WorkflowSpec) (*job.Workflow, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.calls++; s.busy != nil {
+		return nil, false, s.busy
+	}
+	_, existing := s.specs[spec.ID]
+	s.specs[spec.ID] = spec
+	return &job.Workflow{ID: spec.ID}, existing, nil
+}
+
+// A row is a workflow where its options say so. It has the row's id, so that it starts
+// once however often it is sent; what can be none is parked, and says why.
+func TestARowIsAWorkflow(t *testing.T) {
+	const id = "01980000-0000-7000-8000-000000000001"
+	w := newWorld(t)
+	s := &flowServer{server: w.server, specs: map[job.ID]job.WorkflowSpec{}}
+	w.exec(`INSERT INTO ojs_outbox (job_id, job_type, job_args, job_options) VALUES (?, 'order.fulfil', '[]',
+		'{"workflow":{"type":"chain","steps":[{"type":"order.charge","args":[42]},{"type":"order.ship"}]}}')`, id)
+	w.exec(`INSERT INTO ojs_outbox (job_type, job_args, job_options) VALUES ('n', '[]', '{"workflow":{"name":"own","steps":[{"id":"a","type":"a.b"}]}}')`)
+	w.mail(1)
+	w.exec(`INSERT INTO ojs_outbox (job_type, job_args, job_options) VALUES ('bad.one', '[]',
+		'{"workflow":{"steps":[{"id":"charge","type":"a.b"},{"id":"ship","type":"c.d","depends_on":["chrage"]}]}}'), ('bad.two', '[1]', '{"workflow":{"type":"chain","steps":[{"type":"a.b"}]}}')`)
+	s.busy = job.Errorf(job.Unavailable, "not now")
+	r := outbox.NewRelay(w.relayDB, w.d, s, outbox.RelayOptions{Owner: "the job server", Keep: time.Hour, Log: new(journal).log()})
+	if _, err := r.Step(t.Context()); job.KindOf(err) != job.Unavailable || w.count("pending") != 5 {
+		t.Fatalf("a server that cannot now: %v, %d pending", err, w.count("pending"))
+	}
+	s.busy = nil
+	if _, err := r.Step(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n, _, _ := w.server.sizes(); n != 1 || len(s.specs) != 2 || w.count("parked") != 2 || w.count("pending") != 0 {
+		t.Fatalf("%d jobs, %d workflows, %d parked, %d pending", n, len(s.specs), w.count("parked"), w.count("pending"))
+	}
+	if got := s.specs[id]; got.Kind != job.KindChain || got.Name != "order.fulfil" || len(got.Steps) != 2 {
+		t.Errorf("got %+v", got)
+	}
+	for other, spec := range s.specs {
+		if other != id && (spec.Name != "own" || spec.Kind != job.KindGraph) {
+			t.Errorf("got %+v", spec)
+		}
+	}
+	for typ, want := range map[string]string{"bad.one": `did you mean "charge"?`, "bad.two": "job_args must be []"} {
+		if got := w.text(`SELECT error FROM ojs_outbox WHERE job_type = ?`, typ); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", typ, got)
+		}
+	}
+	w.exec(`UPDATE ojs_outbox SET status = 'pending' WHERE job_type IN ('order.fulfil', 'n')`)
+	if _, err := r.Step(t.Context()); err != nil || len(s.specs) != 2 || w.count("pending") != 0 {
+		t.Errorf("sent again: %v, %d workflows", err, len(s.specs))
+	}
+	// A job server without workflows takes none of them.
+	w = newWorld(t)
+	w.exec(`INSERT INTO ojs_outbox (job_type, job_args, job_options) VALUES ('n', '[]', '{"workflow":{"steps":[{"id":"a","type":"a.b"}]}}')`)
+	r = outbox.NewRelay(w.relayDB, w.d, w.server, outbox.RelayOptions{Owner: "the job server", Keep: time.Hour, Log: new(journal).log()})
+	if _, err := r.Step(t.Context()); err != nil || w.count("parked") != 1 {
+		t.Errorf("%v, %d parked", err, w.count("parked"))
+	}
+}
