@@ -289,7 +289,9 @@ func gather(found map[string]set, place string, v any) {
 				found[place] = set{}
 			}
 			found[place][name] = true
-			if byID, ok := value.(map[string]any); ok && name == "results" { // its names are ids
+			if byQueue, ok := value.(map[string]any); ok && name == "queues" && byQueue["total"] == nil { // its names are those of queues
+				continue
+			} else if byID, ok := value.(map[string]any); ok && name == "results" { // its names are ids
 				for _, one := range byID {
 					gather(found, place, one)
 				}

@@ -51,7 +51,7 @@ func isDocumented(place, name string) bool {
 // is stored already, or an answer.
 var readers = map[string]string{
 	"job.parser": "PUSH", "job.envelopeMembers": "PUSH", "job.policyMembers": "PUSH", "job.customIDs": "PUSH",
-	"job.policyNames": "retry", "job.UniquePolicy": "unique", "job.period": "unique", "job.parseDeduplication": "deduplication", "job.parseLimit": "PUSH", "job.ParsePace": "PUSH", "job.dedupTTL": "deduplication",
+	"job.policyNames": "retry", "job.UniquePolicy": "unique", "job.period": "unique", "job.parseDeduplication": "deduplication", "job.parseLimit": "PUSH", "job.parsePace": "PUSH", "job.parseQuota": "PUSH", "job.namedPeriods": "", "job.ParsePace": "PUSH", "job.dedupTTL": "deduplication",
 	"wire.DecodeBatch": "PUSH", "wire.fetchMember": "FETCH", "wire.DecodeNext": "FETCH", "wire.DecodeAcks": "ACK", "wire.ackMember": "ACK", "wire.claim": "ACK, FAIL", "wire.DecodeAck": "ACK", "wire.DecodeNack": "FAIL", "wire.decodeFailure": "error",
 	"wire.beat": "BEAT", "wire.DecodeDeregister": "BEAT", "wire.DecodeCancel": "CANCEL",
 	"wire.DecodeDirective": "directives", "wire.DecodeRevive": "dead letters", "wire.DecodeReviveDead": "dead letters", "wire.deadMember": "dead letters",

@@ -28,5 +28,8 @@ func (c *Checked) SelfCheck() error {
 	default:
 		return nil
 	}
-	return Errorf(Rejected, "meta.ojs_validate asks for a check of the job %s, and %s", e.Type, why).With(map[string]any{"middleware": Validator})
+	refused := Errorf(Rejected, "meta.ojs_validate asks for a check of the job %s, and %s", e.Type, why)
+	refused.Details = map[string]any{}
+	refused.Details["middleware"] = Validator
+	return refused
 }

@@ -215,10 +215,11 @@ func parsePace(given fields, field string) (p Pace, err error) {
 	beside := given.set("period")
 	for _, q := range [...]struct {
 		name string
+		v    json.RawMessage
 		into *Quota
-	}{{"rate", &p.Rate}, {"throttle", &p.Throttle}} {
-		if v := given.set(q.name); v != nil {
-			if *q.into, err = parseQuota(v, under(field, q.name), under(field, "period"), beside); err != nil {
+	}{{"rate", given.set("rate"), &p.Rate}, {"throttle", given.set("throttle"), &p.Throttle}} {
+		if q.v != nil {
+			if *q.into, err = parseQuota(q.v, under(field, q.name), under(field, "period"), beside); err != nil {
 				return p, err
 			}
 		}

@@ -345,8 +345,8 @@ var shown = map[string]func(w *omitWorld) (path, body string){
 	"POST /ojs/v1/jobs/results": func(w *omitWorld) (string, string) {
 		return "", fmt.Sprintf(`{"ids":[%q]}`, w.retryable().ID)
 	},
-	"GET /ojs/v1/events/:id/history":             byID((*omitWorld).retryable),
-	"GET /ojs/v1/events":                         func(w *omitWorld) (string, string) { return "?job_id=" + string(w.retryable().ID), "" },
+	"GET /ojs/v1/events/:id/history": byID((*omitWorld).retryable),
+	"GET /ojs/v1/events":             func(w *omitWorld) (string, string) { return "?job_id=" + string(w.retryable().ID), "" },
 }
 
 func byID(make func(*omitWorld) *job.Job) func(w *omitWorld) (string, string) {
