@@ -8,6 +8,11 @@ shop_jobs
 --
 --   INSERT INTO shop_jobs (job_type, job_args) VALUES ('email.send', '["ada@example.com"]')
 --
+-- A whole workflow in one row: its id is that of the row's job.
+--
+--   INSERT INTO shop_jobs (job_type, job_args, job_options) VALUES ('order.fulfil', '[]',
+--     '{"workflow": {"type": "chain", "steps": [{"type": "order.charge"}, {"type": "order.ship"}]}}')
+--
 -- Times are milliseconds since 1970 in UTC. The JSON columns are text: a column
 -- of type JSON would be written anew by the server, numbers and all.
 CREATE TABLE IF NOT EXISTS shop_jobs (

@@ -9,6 +9,11 @@ SELECT pg_advisory_xact_lock(7020405, hashtext('shop_jobs'));
 --
 --   INSERT INTO shop_jobs (job_type, job_args) VALUES ('email.send', '["ada@example.com"]')
 --
+-- A whole workflow in one row: its id is that of the row's job.
+--
+--   INSERT INTO shop_jobs (job_type, job_args, job_options) VALUES ('order.fulfil', '[]',
+--     '{"workflow": {"type": "chain", "steps": [{"type": "order.charge"}, {"type": "order.ship"}]}}')
+--
 -- Times are milliseconds since 1970 in UTC.
 CREATE TABLE IF NOT EXISTS shop_jobs (
   id          BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
