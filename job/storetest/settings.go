@@ -271,8 +271,8 @@ func waitingOf(t *testing.T, s job.Store) {
 	insert(t, s, New(t, "other", nil))
 	update(t, s, func(tx job.Tx) error {
 		old, err := tx.Oldest("a", 2)
-		if len(old) != 2 || old[0].ID != jobs[1].ID || old[1].ID != jobs[2].ID {
-			t.Errorf("the oldest are %d jobs", len(old))
+		if err != nil || len(old) != 2 || old[0].ID != jobs[1].ID || old[1].ID != jobs[2].ID {
+			t.Errorf("the oldest are %d jobs, %v", len(old), err)
 		}
 		j, err := tx.Job(jobs[1].ID)
 		if err != nil {
