@@ -22,7 +22,7 @@ func TestTheWorkflowOfREADME(t *testing.T) {
 	}
 	p := startProcess(t, "serve", "--listen", "127.0.0.1:0", "--db", tempDB(t), "--shutdown-grace", "0s")
 	url := readyURL(t, p.stdout)
-	script := strings.ReplaceAll(block(t, "Workflows", "sh"), "localhost:7373", strings.TrimPrefix(url, "http://"))
+	script := strings.ReplaceAll(block(t, "Workflows", "sh"), "http://127.0.0.1:8080", url)
 	out, err := exec.CommandContext(t.Context(), "sh", "-ec", script).CombinedOutput()
 	if err != nil || strings.Count(string(out), `"state":"running"`) < 2 {
 		t.Fatalf("%v: %s", err, out)

@@ -15,7 +15,7 @@ import (
 )
 
 func main() {
-	server := flag.String("server", "http://localhost:7373", "address of the job server")
+	server := flag.String("server", "http://127.0.0.1:8080", "address of the job server")
 	flag.Parse()
 	if err := run(context.Background(), *server); err != nil {
 		log.Fatal(err)

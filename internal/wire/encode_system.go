@@ -108,7 +108,7 @@ func AppendManifest(dst []byte, a About, p Profile) []byte {
 	b.Str("homepage", home)
 	b.Str("repository", home)
 	b.End()
-	b.Int("conformance_level", 1)
+	b.Int("conformance_level", 4)
 	b.Str("conformance_tier", "runtime")
 	b.Raw("protocols", []byte(`["http"]`))
 	b.Str("backend", a.Backend)
