@@ -60,7 +60,7 @@ var readers = map[string]string{
 	"wire.scheduled": "", "wire.shown": "", "wire.appendTemplate": "", "wire.withArgs": "", "wire.mergeable": "", "wire.flatPatch": "", "wire.flatTemplate": "", "wire.givenOptions": "",
 	"wire.cronShown": "", "wire.readEventData": "",
 	"wire.DecodeProgress": "progress", "wire.DecodeCheckpoint": "progress", "wire.DecodeStep": "progress", "wire.DecodeIDs": "progress", "wire.DecodeSchema": "schemas", "job.takeProgress": "", "job.flowParser": "workflows", "job.takeFlow": "", "job.takeCheckpoint": "",
-	"job.ParseQueueConfig": "queues", "job.Backpressure": "queues", "job.rate": "queues", "job.retention": "queues", "job.ratePeriods": "", "job.ParseQueueSettings": "", "job.QueueSettings": "", "job.keptResult": "",
+	"job.ParseQueueConfig": "queues", "job.Backpressure": "queues", "job.rate": "queues", "job.retention": "queues", "job.ParseQueueSettings": "", "job.QueueSettings": "", "job.keptResult": "",
 	"wire.DecodeBy": "queues", "wire.DecodeNewQueue": "queues", "wire.DecodeConfig": "queues", "wire.DecodeQueueDeletion": "queues", "wire.DecodePurgeQueue": "queues", "wire.DecodePriority": "queues",
 	"wire.DecodeBulkPush": "bulk", "wire.DecodeBulkAct": "bulk", "wire.bulkFilter": "bulk",
 }

@@ -305,11 +305,9 @@ func rate(v json.RawMessage, field string) (r Rate, err error) {
 	return r, nil
 }
 
-var ratePeriods = map[string]time.Duration{"second": time.Second, "minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour}
-
 // ratePeriod reads the period of a rate: second, minute, hour or day, or a span of time.
 func ratePeriod(v json.RawMessage, field string) (time.Duration, error) {
-	if d, ok := ratePeriods[strings.Trim(string(v), `"`)]; ok {
+	if d, ok := namedPeriods[strings.Trim(string(v), `"`)]; ok {
 		return d, nil
 	}
 	d, err := span(v, field)

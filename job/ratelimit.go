@@ -279,6 +279,7 @@ func limitNumber(v json.RawMessage, field string) (int, error) {
 	return int(n), nil
 }
 
+// namedPeriods are the periods that have a name.
 var namedPeriods = map[string]time.Duration{"second": time.Second, "minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour}
 
 // limitPeriod reads the length of a window, in whole milliseconds.
