@@ -31,7 +31,7 @@ var answers = []Answer{
 	{job.Invalid, http.StatusBadRequest, "invalid_request", false, "Correct the named field and send the request again."},
 	{job.Malformed, http.StatusBadRequest, "invalid_payload", false, "Send one JSON object in UTF-8 as the body."},
 	{job.NotFound, http.StatusNotFound, "not_found", false, "Check the id or the path; finished jobs are removed after their retention."},
-	{job.Conflict, http.StatusConflict, "conflict", false, "Read the job again; its state, or its holder, has changed."},
+	{job.Conflict, http.StatusConflict, "conflict", false, "Read it again; its state, or its holder, has changed."},
 	{job.Finished, http.StatusConflict, "invalid_request", false, "Nothing is left to cancel: the job has finished."},
 	{job.Duplicate, http.StatusConflict, "duplicate", false, "Use the existing job, or send one with another id or another unique key."},
 	{job.TooLarge, http.StatusRequestEntityTooLarge, "invalid_payload", false, "Send less, or send a reference instead of the data."},
