@@ -1,6 +1,7 @@
 package sidecar_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -23,7 +24,12 @@ func benchSidecar(b *testing.B) *sidecar.Sidecar {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = store.Close() })
-	return sidecar.New(store, sidecar.Options{})
+	s := sidecar.New(store, sidecar.Options{})
+	ctx, stop := context.WithCancel(b.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	b.Cleanup(func() { stop(); <-done })
+	return s
 }
 
 // crowd runs fn b.N times, shared by all callers.
