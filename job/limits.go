@@ -254,7 +254,7 @@ type LimitReader interface {
 	// Limit returns a copy of the limit of a key, or NotFound.
 	Limit(key string) (*Limit, error)
 	// Limits returns up to n limits whose key comes behind after, by key, and how
-	// many there are in all.
+	// many there are in all behind BeforeLimitKeys.
 	Limits(after string, n int) ([]*Limit, int64, error)
 	// LaneDepth counts the available jobs in the lane of a key.
 	LaneDepth(key string) (int64, error)

@@ -68,20 +68,14 @@ func (s *QueueSettings) Under(template *QueueSettings) *QueueSettings {
 	return &over
 }
 
-// Rate is so many in a period.
-type Rate struct {
-	Limit  int
-	Period time.Duration
-}
-
 // QueueConfig is the configuration of a queue (contract §3.13). What is zero is left
 // to the template, and then to the server.
 type QueueConfig struct {
 	Raw json.RawMessage // a JSON object: all as it came, with the members that are not known
 
-	Concurrency    int
-	RateLimit      Rate // sliding window of claims
-	Throttle       Rate // evenly spaced claims
+	Concurrency    int   // active at once
+	RateLimit      Quota // sliding window of claims
+	Throttle       Quota // evenly spaced claims
 	Retention      QueueRetention
 	DefaultRetry   json.RawMessage // under the policy of a job that leaves a member open (ojs-retry.md §8.1)
 	DefaultTimeout time.Duration   // of jobs that name none (contract §4.7)
@@ -157,9 +151,9 @@ func ParseQueueConfig(raw json.RawMessage) (QueueConfig, error) {
 		case "concurrency":
 			c.Concurrency, err = positive[int](v, name)
 		case "rate_limit":
-			c.RateLimit, err = rate(v, name)
+			c.RateLimit, err = quota(v, name)
 		case "throttle":
-			c.Throttle, err = rate(v, name)
+			c.Throttle, err = quota(v, name)
 		case "retention":
 			c.Retention, err = retention(v)
 		case "default_retry":
@@ -282,39 +276,12 @@ func retention(v json.RawMessage) (r QueueRetention, err error) {
 	return r, err
 }
 
-// rate reads {"limit", "period"}.
-func rate(v json.RawMessage, field string) (r Rate, err error) {
+// quota reads {"limit", "period"}. Without a period it is of a second.
+func quota(v json.RawMessage, field string) (Quota, error) {
 	if v[0] != '{' {
-		return r, invalid(Invalid, field, "must be an object with limit and period, got %s", rawjson.Kind(v))
+		return Quota{}, invalid(Invalid, field, "must be an object with limit and period, got %s", rawjson.Kind(v))
 	}
-	if err = membersOf(v, field, func(name string, v json.RawMessage) (err error) {
-		switch name {
-		case "limit":
-			r.Limit, err = positive[int](v, field+".limit")
-		case "period":
-			r.Period, err = ratePeriod(v, field+".period")
-		}
-		return err
-	}); err != nil {
-		return Rate{}, err
-	}
-	if r.Limit == 0 {
-		return Rate{}, invalid(Invalid, field+".limit", "is required: an integer of 1 or more")
-	}
-	r.Period = cmp.Or(r.Period, time.Second)
-	return r, nil
-}
-
-// ratePeriod reads the period of a rate: second, minute, hour or day, or a span of time.
-func ratePeriod(v json.RawMessage, field string) (time.Duration, error) {
-	if d, ok := namedPeriods[strings.Trim(string(v), `"`)]; ok {
-		return d, nil
-	}
-	d, err := span(v, field)
-	if err == nil && d <= 0 {
-		err = invalid(Invalid, field, "must be longer than nothing")
-	}
-	return d, err
+	return parseQuota(v, field, field+".period", json.RawMessage(`"second"`))
 }
 
 // span reads a length of time: a number of seconds, an ISO 8601 duration, or the

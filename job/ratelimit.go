@@ -2,7 +2,6 @@ package job
 
 import (
 	"encoding/json"
-	"errors"
 	"math"
 	"slices"
 	"strconv"
@@ -153,30 +152,11 @@ func (a *LimitAsk) perSecond(v json.RawMessage, field string) error {
 // ParsePace reads what an operator sets: an object with concurrency, rate and throttle,
 // of which one at least must be there. Errors are Invalid and name the member.
 func ParsePace(raw json.RawMessage) (Pace, error) {
-	if err := CheckJSON(raw); err != nil {
-		return Pace{}, err
-	}
-	if raw = trimmed(raw); raw[0] != '{' {
-		return Pace{}, invalid(Invalid, "concurrency", "must stand in an object, got %s", rawjson.Kind(raw))
-	}
-	given, err := closed(raw, "", "a limit", []string{"concurrency", "rate", "throttle", "period", "max_per_second"})
-	var e *Error
-	if errors.As(err, &e) {
-		if field, ok := e.Details["field"].(string); ok { // the members stand at the top
-			e.Message, e.Details["field"] = strings.TrimPrefix(e.Message, "."), strings.TrimPrefix(field, ".")
-		}
-	}
-	if err != nil {
-		return Pace{}, err
-	}
-	var a LimitAsk
-	if a.Pace, err = parsePace(given, ""); err == nil {
-		err = a.perSecond(given.set("max_per_second"), "")
-	}
-	if err == nil && a.Pace == (Pace{}) {
+	_, p, err := paceAtTop(raw)
+	if err == nil && p == (Pace{}) {
 		err = invalid(Invalid, "concurrency", "or rate or throttle is required: a limit that bounds nothing is none")
 	}
-	return a.Pace, err
+	return p, err
 }
 
 // Validate holds a pace that a Go program has made to the same rules. Errors are Invalid.

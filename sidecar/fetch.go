@@ -160,10 +160,20 @@ func (c *claiming) do(t *turn) error {
 	if err := t.openDue(c.now); err != nil {
 		return err
 	}
-	for ask := c.f.Count; ask > 0; {
-		found, err := c.available(t, ask)
+	if slices.ContainsFunc(c.f.Queues, func(q string) bool { return t.configOf(q).Limits() }) {
+		return c.byQueue(t)
+	}
+	_, err := c.take(t, c.f.Queues, c.f.Count)
+	return err
+}
+
+// take claims from some queues until there are most jobs. all is false where there may be
+// more in them that are not looked at now.
+func (c *claiming) take(t *turn, queues []string, most int) (all bool, err error) {
+	for ask := most - len(c.got); ask > 0; {
+		found, err := c.available(t, queues, ask)
 		if err != nil {
-			return err
+			return false, err
 		}
 		before, again := c.expired, false
 		for i := 0; i < len(found); i++ {
@@ -171,11 +181,11 @@ func (c *claiming) do(t *turn) error {
 			if j.Expired(c.now) {
 				err = j.Expire(c.now)
 				c.expired++
-			} else if len(c.got) < c.f.Count {
+			} else if len(c.got) < most {
 				if j.Asks() {
 					may, err := t.mayStart(j, c.now)
 					if err != nil {
-						return err
+						return false, err
 					}
 					if !may {
 						if again = true; j.State != job.Available {
@@ -186,7 +196,7 @@ func (c *claiming) do(t *turn) error {
 				}
 				if c.f.Room != nil && !c.f.Room.Take(j.Size()) {
 					c.noRoom = len(c.got) == 0 && c.expired == 0
-					return nil
+					return false, nil
 				}
 				config := t.configOf(j.Queue)
 				err = j.Start(c.now, c.s.lease(c.f, j, config))
@@ -197,10 +207,10 @@ func (c *claiming) do(t *turn) error {
 				break
 			}
 			if err != nil {
-				return err
+				return false, err
 			}
 			if err := t.save(j); err != nil {
-				return err
+				return false, err
 			}
 			if j.Asks() {
 				var all bool
@@ -210,21 +220,21 @@ func (c *claiming) do(t *turn) error {
 		}
 		// Where some have expired there may be more: look at many at once.
 		ask = 0
-		if c.expired > before && c.expired < slice && len(c.got) < c.f.Count {
+		if c.expired > before && c.expired < slice && len(c.got) < most {
 			ask = maxCount
 		} else if again && c.expired < slice {
-			ask = c.f.Count - len(c.got)
+			ask = most - len(c.got)
 		}
 	}
-	return nil
+	return c.expired < slice, nil
 }
 
-// available is what there is for the FETCH.
-func (c *claiming) available(t *turn, n int) ([]*job.Job, error) {
+// available is what there is in some queues for the FETCH.
+func (c *claiming) available(t *turn, queues []string, n int) ([]*job.Job, error) {
 	if c.f.Tenant != "" {
-		return t.AvailableOf(c.f.Tenant, c.f.Queues, n)
+		return t.AvailableOf(c.f.Tenant, queues, n)
 	}
-	return t.Available(c.f.Queues, n)
+	return t.Available(queues, n)
 }
 
 // withNext puts the jobs that have come in line, as one of a queue was taken, among those

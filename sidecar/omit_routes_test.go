@@ -386,7 +386,7 @@ GET /ojs/v1/queues/:name/priority-stats, GET /ojs/v1/queues/:name/config, GET /o
 GET /ojs/v1/admin/queues/:name, GET /ojs/v1/admin/stats, GET /ojs/v1/admin/stats/history, DELETE /ojs/v1/admin/queues/:name/jobs, DELETE /ojs/v1/queues/:name,
 POST /ojs/v1/queues, POST /ojs/v1/queues/:name/drain, POST /ojs/v1/queues/:name/pause, POST /ojs/v1/queues/:name/resume, POST /ojs/v1/queues/:name/purge,
 POST /ojs/v1/admin/queues/:name/drain, POST /ojs/v1/admin/queues/:name/pause, POST /ojs/v1/admin/queues/:name/resume,
-PATCH /ojs/v1/queues/:name/config, PATCH /ojs/v1/admin/queues/:name/config, PUT /ojs/v1/queues/:name/config, PUT /ojs/v1/admin/queues/:name/config,
+PATCH /ojs/v1/queues/:name/config, PATCH /ojs/v1/admin/queues/:name/config, PUT /ojs/v1/queues/:name/config, PUT /ojs/v1/admin/queues/:name/config, PUT /ojs/v1/admin/queues/:name/rate-limit,
 POST /ojs/v1/jobs/bulk/cancel, POST /ojs/v1/jobs/bulk/retry, POST /ojs/v1/jobs/bulk/delete, POST /ojs/v1/admin/jobs/bulk/cancel,
 POST /ojs/v1/admin/jobs/bulk/retry, POST /ojs/v1/admin/jobs/bulk/delete, POST /ojs/v1/workers/register, PUT /ojs/v1/cron/:name, PUT /ojs/v1/crons/:name`
 

@@ -305,6 +305,9 @@ func (s *Sidecar) DeleteQueue(ctx context.Context, name string, d job.QueueDelet
 			if err := t.DeleteQueue(name); err != nil {
 				return err
 			}
+			if err := t.DeleteLimit(job.QueueLimitKey(name)); err != nil {
+				return err
+			}
 			return t.addEvent(job.QueueEvent(job.QueueWasDeleted, name, d.By, now))
 		})
 		if err != nil {

@@ -226,14 +226,25 @@ func (t *turn) openDue(now time.Time) error {
 
 // open lets those go on whose limits open by the clock.
 func (s *Sidecar) open(ctx context.Context, now time.Time) (next time.Time, err error) {
+	queues := s.shut.due(now, s.wakeups.present.Load() > 0)
 	err = s.update(ctx, func(t *turn) error {
 		if err := t.openDue(now); err != nil {
 			return err
 		}
+		for _, q := range queues {
+			if err := t.openQueue(q, now); err != nil {
+				return err
+			}
+		}
 		next, err = t.NextOpening()
 		return err
 	})
-	return next, err
+	if err != nil {
+		for _, q := range queues {
+			s.shut.until(q, now)
+		}
+	}
+	return sooner(next, s.shut.next()), err
 }
 
 // forgetLimits drops the limits that nothing depends on any more.
@@ -291,7 +302,7 @@ func (s *Sidecar) Limits(ctx context.Context, f job.LimitFilter) (job.LimitPage,
 			With(map[string]any{"field": "limit"})
 	}
 	return view(ctx, s, func(tx job.ReadTx) (page job.LimitPage, err error) {
-		found, total, err := tx.Limits(f.Cursor, f.Offset+n+1)
+		found, total, err := tx.Limits(max(f.Cursor, job.BeforeLimitKeys), f.Offset+n+1)
 		if err != nil {
 			return page, err
 		}
@@ -319,6 +330,9 @@ func limitInfo(tx job.LimitReader, l *job.Limit, now time.Time) (job.LimitInfo, 
 
 // Limit reads a limit; see [job.LimitService].
 func (s *Sidecar) Limit(ctx context.Context, key string) (job.LimitInfo, error) {
+	if job.IsQueueLimit(key) { // which the configuration of the queue tells
+		return job.LimitInfo{}, job.NoLimit(key)
+	}
 	now := s.now()
 	return view(ctx, s, func(tx job.ReadTx) (job.LimitInfo, error) {
 		l, err := tx.Limit(key)
@@ -346,6 +360,9 @@ func (s *Sidecar) DropLimitOverride(ctx context.Context, key string) (job.LimitI
 }
 
 func (s *Sidecar) changeLimit(ctx context.Context, key string, override *job.Pace) (info job.LimitInfo, err error) {
+	if job.IsQueueLimit(key) {
+		return info, job.NoLimit(key)
+	}
 	err = s.update(ctx, func(t *turn) error {
 		l, err := t.Limit(key)
 		if err != nil && override != nil && job.KindOf(err) == job.NotFound {

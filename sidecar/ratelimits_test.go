@@ -28,6 +28,8 @@ type limiter struct {
 	pace      map[string]job.Pace
 	overrides map[string]job.Pace
 	starts    map[string][]time.Time
+	queues    map[string]job.Pace // those that limit whole queues
+	gates     map[string]*gate
 }
 
 // limitShapes are by key, but for "a", whose concurrency changes with each job.
@@ -109,9 +111,12 @@ func (x *limiter) all(r *rapid.T) (all []*job.Job) {
 func (x *limiter) fetch(r *rapid.T) {
 	queues := rapid.SampledFrom([][]string{{"mail"}, {"other"}, {"mail", "other"}, {"other", "mail"}}).Draw(r, "queues")
 	count := rapid.IntRange(1, 5).Draw(r, "count")
-	active := map[string]int{}
+	active := map[string]int{} // by key, and by queue
 	lines := map[string][]*job.Job{}
 	for _, j := range x.all(r) {
+		if j.State == job.Active {
+			active[job.QueueLimitKey(j.Queue)]++
+		}
 		switch {
 		case j.State == job.Active && j.Asks():
 			active[j.LimitAsk().Key]++
@@ -129,8 +134,9 @@ func (x *limiter) fetch(r *rapid.T) {
 			}
 			return 1
 		})
+		p, g := x.paceOf(q), x.gates[q]
 		for _, j := range line {
-			if len(want) == count {
+			if len(want) == count || g != nil && !g.open(p, active[job.QueueLimitKey(q)], x.now) {
 				break
 			}
 			if j.Expired(x.now) {
@@ -149,7 +155,11 @@ func (x *limiter) fetch(r *rapid.T) {
 				active[ask.Key]++
 				x.starts[ask.Key] = append(x.starts[ask.Key], x.now)
 			}
-			want = append(want, j.ID)
+			if want = append(want, j.ID); g != nil {
+				active[job.QueueLimitKey(q)]++
+				g.started(p, x.now)
+				g.judge(r, q)
+			}
 		}
 	}
 	got, err := x.Fetch(context.Background(), job.FetchRequest{Queues: queues, Count: count, Worker: "w", Visibility: time.Second})
@@ -227,6 +237,24 @@ func (x *limiter) override(r *rapid.T) {
 	x.overrides[key] = p
 }
 
+func (x *limiter) verbs() map[string]func(*rapid.T) {
+	ctx := context.Background()
+	return map[string]func(*rapid.T){
+		"push": x.push, "more": x.push, "fetch": x.fetch, "fetch again": x.fetch, "time": x.pass, "restart": x.restart, "override": x.override,
+		"ack": x.end(func(_ *job.Job, c job.Claim) error { _, err := x.Ack(ctx, c, nil); return err }),
+		"fail": x.end(func(_ *job.Job, c job.Claim) error {
+			_, err := x.Fail(ctx, c, job.Failure{Type: "E", Message: "m"})
+			return err
+		}),
+		"requeue": x.end(func(_ *job.Job, c job.Claim) error {
+			_, err := x.Fail(ctx, c, job.Failure{Requeue: true})
+			return err
+		}),
+		"cancel": x.any(func(id job.ID) error { _, err := x.Cancel(ctx, id, "", ""); return err }),
+		"retry":  x.any(func(id job.ID) error { _, err := x.Retry(ctx, id); return err }),
+	}
+}
+
 // In any sequence of verbs, of time and of restarts each FETCH gets the jobs that the
 // words of contract §4.12 let start, in the order of §4.2, and no others.
 func TestLimitsByTheirWords(t *testing.T) {
@@ -234,21 +262,7 @@ func TestLimitsByTheirWords(t *testing.T) {
 	playSequences(t, func(_ *testing.T, r *rapid.T, store *sqlitestore.Store) {
 		x := &limiter{disk: store, now: genesis, pace: map[string]job.Pace{}, overrides: map[string]job.Pace{}, starts: map[string][]time.Time{}}
 		x.restart(r)
-		ctx := context.Background()
-		r.Repeat(map[string]func(*rapid.T){
-			"push": x.push, "more": x.push, "fetch": x.fetch, "fetch again": x.fetch, "time": x.pass, "restart": x.restart, "override": x.override,
-			"ack": x.end(func(_ *job.Job, c job.Claim) error { _, err := x.Ack(ctx, c, nil); return err }),
-			"fail": x.end(func(_ *job.Job, c job.Claim) error {
-				_, err := x.Fail(ctx, c, job.Failure{Type: "E", Message: "m"})
-				return err
-			}),
-			"requeue": x.end(func(_ *job.Job, c job.Claim) error {
-				_, err := x.Fail(ctx, c, job.Failure{Requeue: true})
-				return err
-			}),
-			"cancel": x.any(func(id job.ID) error { _, err := x.Cancel(ctx, id, "", ""); return err }),
-			"retry":  x.any(func(id job.ID) error { _, err := x.Retry(ctx, id); return err }),
-		})
+		r.Repeat(x.verbs())
 		storetest.Audit(r, store)
 	})
 }

@@ -20,6 +20,7 @@ type turn struct {
 	limits  *limiting // nil as long as no job of its has a rate limit
 	room    [2]change // for changes: most transactions change one job or two
 	serving *serving  // nil as long as nobody waited for its jobs
+	gates   *gates    // nil as long as no queue of its is limited as a whole
 
 	released int // changes of which release has seen what follows
 }
@@ -42,7 +43,7 @@ func (s *Sidecar) update(ctx context.Context, fn func(*turn) error) error {
 	t := &turn{s: s}
 	run := func(tx job.Tx) error {
 		s.unserve(t)
-		t.WorkTx, t.jobs, t.changes, t.released = tx, tx, t.room[:0], 0
+		t.WorkTx, t.jobs, t.changes, t.released, t.gates = tx, tx, t.room[:0], 0, nil
 		if t.limits != nil {
 			t.limits.opens = time.Time{}
 		}
@@ -74,6 +75,7 @@ func (s *Sidecar) update(ctx context.Context, fn func(*turn) error) error {
 func (s *Sidecar) stored(t *turn) {
 	defer s.handOver(t)
 	s.committed(t.everything())
+	s.passed(t.gates)
 	if t.limits != nil && !t.limits.opens.IsZero() {
 		s.clock.wake(dutyOpen, later(t.limits.opens, s.now()))
 	}
@@ -90,10 +92,16 @@ func (t *turn) rewrite(j *job.Job) error { return t.put(j, t.jobs.RewriteJob) }
 
 func (t *turn) put(j *job.Job, write func(*job.Job) error) error {
 	c := change{job: j, from: j.Was()}
-	if c.ends() {
-		c.next = j.Leave()
-		if t.configOf(j.Queue).Retention != (job.QueueRetention{}) {
-			t.s.retain(t, j)
+	if c.from == job.Active && j.State != job.Active || c.ends() {
+		config := t.configOf(j.Queue)
+		if c.from == job.Active && config.Concurrency > 0 {
+			t.opens(j.Queue, 1)
+		}
+		if c.ends() {
+			c.next = j.Leave()
+			if config.Retention != (job.QueueRetention{}) {
+				t.s.retain(t, j)
+			}
 		}
 	}
 	if j.Asks() {

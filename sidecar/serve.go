@@ -30,7 +30,7 @@ func (t *turn) everything() []change {
 // for, about: whom it leaves in line is woken behind the commit.
 func (s *Sidecar) serve(t *turn) error {
 	own := len(t.changes)
-	if own == 0 || s.wakeups.present.Load() == 0 || s.isQuiet() {
+	if own == 0 && t.gates == nil || s.wakeups.present.Load() == 0 || s.isQuiet() {
 		return nil
 	}
 	if t.serving == nil {
@@ -66,7 +66,7 @@ func (s *Sidecar) serveAll(t *turn) error {
 			return err
 		}
 	}
-	return nil
+	return s.serveOpened(t, len(handed))
 }
 
 // serveSome does so for some changes, and reports whether it may go on.

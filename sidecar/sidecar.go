@@ -57,6 +57,7 @@ type Sidecar struct {
 	log       *slog.Logger
 	started   time.Time
 	wakeups   wakeups
+	shut      shut
 	ends      ends
 	schemas   registry
 	spaces    spaces

@@ -137,11 +137,12 @@ func (b *wakeups) ringAll(queue string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.missed++ // who is held by a turn is not in line
-	for q, l := range b.waiting {
+	for line, l := range b.waiting {
+		q, _, _ := strings.Cut(line, "\x00")
 		for (queue == "" || q == queue) && l.Len() > 0 {
 			w := l.Front().Value.(*waiter)
 			b.remove(w)
-			w.signal <- q
+			w.signal <- line
 		}
 	}
 }

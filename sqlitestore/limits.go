@@ -14,7 +14,7 @@ const (
 	limitColumns  = `key, pace, override, active, next, deferred, opens_at, used_at, starts`
 	limitByKey    = `SELECT ` + limitColumns + ` FROM limits WHERE key = ?`
 	someLimits    = `SELECT ` + limitColumns + ` FROM limits WHERE key > ? ORDER BY key LIMIT ?`
-	countLimits   = `SELECT count(*) FROM limits`
+	countLimits   = `SELECT count(*) FROM limits WHERE key > ?`
 	openingLimits = `SELECT ` + limitColumns + ` FROM limits WHERE opens_at <= ? ORDER BY opens_at LIMIT ?`
 	nextOpening   = `SELECT coalesce(min(opens_at), 0) FROM limits WHERE opens_at IS NOT NULL`
 	deleteLimit   = `DELETE FROM limits WHERE key = ?`
@@ -154,11 +154,6 @@ func limitFrom[V any](values []V) (*job.Limit, error) {
 	return l, nil
 }
 
-func noLimit(key string) error {
-	return job.Errorf(job.NotFound, "there is no limit %.80q: no job has named this rate_limit.key, or none for so long that it counts as new", key).
-		With(map[string]any{"resource_type": "rate_limit", "resource_id": key})
-}
-
 // limits reads those that a SELECT of limitColumns answers.
 func (r reader) limits(query string, args ...any) (all []*job.Limit, err error) {
 	for values, err := range r.rows(query, args...) {
@@ -177,7 +172,7 @@ func (r reader) limits(query string, args ...any) (all []*job.Limit, err error) 
 // Limit reads a limit.
 func (r reader) Limit(key string) (*job.Limit, error) {
 	all, err := r.limits(limitByKey, key)
-	return first(all, translate("read limit", err), func() error { return noLimit(key) })
+	return first(all, translate("read limit", err), func() error { return job.NoLimit(key) })
 }
 
 // Limits reads a page of limits.
@@ -190,7 +185,7 @@ func (r reader) Limits(after string, n int) ([]*job.Limit, int64, error) {
 		return nil, 0, translate("list limits", err)
 	}
 	var total int64
-	err = r.each(countLimits, func(v *row[any]) { total = v.int() })
+	err = r.each(countLimits, func(v *row[any]) { total = v.int() }, job.BeforeLimitKeys)
 	return all, total, translate("count limits", err)
 }
 
@@ -214,7 +209,7 @@ func (t *tx) Limit(key string) (*job.Limit, error) {
 		return nil, err
 	}
 	if found == nil {
-		return nil, noLimit(key)
+		return nil, job.NoLimit(key)
 	}
 	t.w.limits.put(found)
 	return found.Clone(), nil

@@ -18,8 +18,7 @@ LIMIT ?`
 func (t *tx) AvailableOf(tenant string, queues []string, n int) ([]*job.Job, error) {
 	var jobs []*job.Job
 	for i, name := range queues {
-		q := t.w.queues[name]
-		if n == 0 || slices.Contains(queues[:i], name) || q != nil && q.Paused != 0 {
+		if n == 0 || slices.Contains(queues[:i], name) || t.setOf(name).Paused() {
 			continue
 		}
 		fits := func(j *job.Job, e entry) bool { return j.Tenant == tenant && waitsAs(j, name, e) }

@@ -32,6 +32,9 @@ func LimitsQuery(f job.LimitFilter) url.Values {
 // DecodePace reads the body that sets an override.
 func DecodePace(raw []byte) (job.Pace, error) { return job.ParsePace(raw) }
 
+// DecodeQueueLimits reads the body that limits a whole queue, as a patch of its configuration.
+func DecodeQueueLimits(raw []byte) (json.RawMessage, error) { return job.ParseQueueLimits(raw) }
+
 // PaceBody is the body that sets an override.
 func PaceBody(p job.Pace) []byte {
 	b := rawjson.Object(nil)

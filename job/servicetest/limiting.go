@@ -22,6 +22,9 @@ var limiting = []verdict{
 	{"the newest job defines its key, unless an operator does", (*kit).limitDefinition},
 	{"limits are listed by key", (*kit).limitList},
 	{"a rate limit that is none is refused, and its member is named", (*kit).limitRefused},
+	{"no more jobs of a queue are active than its concurrency, also in one fetch", (*kit).limitQueue},
+	{"the rate and the throttle of a queue hold for all of its jobs, and hide no other queue", (*kit).limitQueueRate},
+	{"whoever waits for a full queue gets its next job when one ends, and when the limit is raised", (*kit).limitQueueWaits},
 }
 
 func limited(format string, args ...any) func(*job.Envelope) {
@@ -330,5 +333,90 @@ func (k *kit) tenantFetch() {
 	}
 	if d := time.Since(began); d > soon {
 		k.t.Errorf("they came after %s", d)
+	}
+}
+
+func (k *kit) limitQueue() {
+	k.configure(queue, `{"concurrency":2}`)
+	var js []*job.Job
+	for i := range 5 {
+		js = append(js, k.push(func(e *job.Envelope) {
+			if i == 1 || i == 2 { // which obey the limit of their key, too
+				limited(`{"key":"k","concurrency":1}`)(e)
+			}
+		}))
+	}
+	urgent := k.push(func(e *job.Envelope) { e.Priority = 5 })
+	got := k.gets(9, urgent, js[0])
+	k.gets(9)
+	k.stands(k.read(js[1].ID), job.Available)
+	k.ack(got[0], "null")
+	one := k.gets(9, js[1])[0]
+	if _, err := k.s.Fail(k.ctx(), k.claim(got[1]), job.Failure{Requeue: true}); err != nil {
+		k.t.Fatal(err)
+	}
+	k.gets(9, js[0])
+	k.configure(queue, `{"concurrency":3}`)
+	k.gets(9, js[3]) // past the second of the key
+	if _, err := k.s.Cancel(k.ctx(), one.ID, "", ""); err != nil {
+		k.t.Fatal(err)
+	}
+	k.gets(9, js[2])
+	k.configure(queue, `{"concurrency":1}`)
+	k.gets(9)
+	k.configure(queue, `{}`)
+	k.gets(9, js[4])
+}
+
+func (k *kit) limitQueueRate() {
+	in := func(name string) func(*job.Envelope) { return func(e *job.Envelope) { e.Queue = name } }
+	k.configure(job.TemplateQueue, `{"rate_limit":{"limit":2,"period":"hour"}}`)
+	k.configure("other", `{"rate_limit":{"limit":1000,"period":"second"},"throttle":{"limit":1,"period":"second"}}`)
+	a, b, c := k.push(nil), k.push(nil), k.push(nil)
+	spaced, next := k.push(in("other")), k.push(in("other"))
+	both := job.FetchRequest{Queues: []string{queue, "other"}, Count: 9}
+	var ids []job.ID
+	for _, j := range k.fetch(both) {
+		ids = append(ids, j.ID)
+		k.ack(j, "null")
+	}
+	if want := []job.ID{a.ID, b.ID, spaced.ID}; !slices.Equal(ids, want) {
+		k.t.Fatalf("fetched %v, want %v", ids, want)
+	}
+	k.gets(9)
+	k.stands(k.read(c.ID), job.Available)
+	both.Wait = 5 * time.Second
+	j := k.one(both)
+	if gap := j.StartedAt.Sub(k.read(spaced.ID).StartedAt); j.ID != next.ID || gap < time.Second {
+		k.t.Errorf("%s came after %s", j.ID, gap)
+	}
+	k.configure(job.TemplateQueue, `{}`)
+	k.gets(9, c)
+}
+
+func (k *kit) limitQueueWaits() {
+	k.configure(queue, `{"concurrency":1}`)
+	for range 3 {
+		k.push(nil)
+	}
+	held := k.take()
+	for what, free := range []func(){
+		func() { k.ack(held, "null") },
+		func() { k.configure(queue, `{"concurrency":2}`) },
+	} {
+		got := make(chan []*job.Job)
+		go func() {
+			jobs, err := k.s.Fetch(k.ctx(), job.FetchRequest{Queues: []string{queue}, Wait: patience})
+			if err != nil {
+				k.t.Error(err)
+			}
+			got <- jobs
+		}()
+		k.pause(blink) // for it to wait, mostly; if it comes later it finds the job
+		began := time.Now()
+		free()
+		if jobs := <-got; len(jobs) != 1 || time.Since(began) > soon {
+			k.t.Fatalf("case %d: got %d jobs after %s", what, len(jobs), time.Since(began))
+		}
 	}
 }

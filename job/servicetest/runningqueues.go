@@ -186,7 +186,7 @@ func configuring(k *kit) {
 	const raw = `{"concurrency":4,"rate_limit":{"limit":10,"period":"minute"},"retention":{"completed":"24h","discarded":"P7D"},"x_later":{"b":1e2,"a":null}}`
 	k.configure(queue, raw)
 	c, err := k.s.QueueConfig(k.ctx(), queue)
-	if err != nil || c.Concurrency != 4 || c.RateLimit != (job.Rate{Limit: 10, Period: time.Minute}) || *c.Retention.Completed != 24*time.Hour || *c.Retention.Discarded != 7*24*time.Hour || c.Retention.Cancelled != nil {
+	if err != nil || c.Concurrency != 4 || c.RateLimit != (job.Quota{Limit: 10, Period: time.Minute}) || *c.Retention.Completed != 24*time.Hour || *c.Retention.Discarded != 7*24*time.Hour || c.Retention.Cancelled != nil {
 		k.t.Errorf("%+v, %v", c, err)
 	}
 	if string(c.Raw) != raw {

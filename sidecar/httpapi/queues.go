@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"strconv"
 
@@ -28,10 +29,11 @@ func (a *api) queues(g *echo.Group) {
 		g.POST(base+"/queues/:name/drain", a.setStatus(job.QueueDraining, admin))
 		one := base + "/queues/:name/config"
 		get(g, one, a.config)
-		g.PUT(one, a.setConfig(false))
-		g.PATCH(one, a.setConfig(true))
+		g.PUT(one, a.setConfig(wire.DecodeConfig, false))
+		g.PATCH(one, a.setConfig(wire.DecodeConfig, true))
 		g.PATCH(base+"/jobs/:id", a.reprioritize) // contract §3.7
 	}
+	g.PUT("/admin/queues/:name/rate-limit", a.setConfig(wire.DecodeQueueLimits, true))
 	get(g, "/admin/queues", a.adminQueues)
 	get(g, "/admin/queues/:name", a.adminQueue)
 	g.DELETE("/admin/queues/:name/jobs", a.purgeQueue(true))
@@ -130,9 +132,9 @@ func (a *api) config(c echo.Context) error {
 }
 
 // setConfig sets the configuration of a queue, or changes what a patch names.
-func (a *api) setConfig(patch bool) echo.HandlerFunc {
+func (a *api) setConfig(decode func([]byte) (json.RawMessage, error), patch bool) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		raw, err := decoded(c, wire.MaxAskBytes, wire.DecodeConfig)
+		raw, err := decoded(c, wire.MaxAskBytes, decode)
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,228 @@
+package sidecar
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/outrider-jobs/outrider/job"
+)
+
+// A queue may be limited as a whole (contract §3.13). Its jobs stay in line: a FETCH takes as
+// many of them as may start, and goes on with its other queues. How many are active the
+// queue counts anyway; what a rate and a throttle remember is the limit under its
+// [job.QueueLimitKey], which the claim stores. So whoever waits for such a queue must be
+// told when a job of it ends, and when the clock opens it.
+
+// gates are what a turn has seen of the limits of queues.
+type gates struct {
+	opened []opening
+	shut   map[string]time.Time // queues that a claim has left shut, until when
+}
+
+// opening is a queue of which some more may start than before.
+type opening struct {
+	queue   string
+	n, left int // so many; and those of them whom the turn has not served yet
+}
+
+// opens notes that n more of a queue may start than before.
+func (t *turn) opens(queue string, n int) {
+	if t.gates == nil {
+		t.gates = &gates{}
+	}
+	for i := range t.gates.opened {
+		if o := &t.gates.opened[i]; o.queue == queue {
+			o.n, o.left = o.n+n, o.left+n
+			return
+		}
+	}
+	t.gates.opened = append(t.gates.opened, opening{queue, n, n})
+}
+
+// shuts notes that jobs of a queue wait until the clock opens it, if they do.
+func (t *turn) shuts(queue string, l *job.Limit, now time.Time, waiting int64) {
+	open, until := l.Open(now)
+	if open || until.IsZero() || waiting <= 0 {
+		return
+	}
+	if t.gates == nil {
+		t.gates = &gates{}
+	}
+	if t.gates.shut == nil {
+		t.gates.shut = map[string]time.Time{}
+	}
+	t.gates.shut[queue] = until
+}
+
+// queueLimit is the limit of a queue as a whole, nil where there is none, and how many of
+// its jobs are available.
+func (t *turn) queueLimit(queue string, now time.Time) (l *job.Limit, waiting int64, err error) {
+	config := t.configOf(queue)
+	if !config.Limits() {
+		return nil, 0, nil
+	}
+	key, pace := job.QueueLimitKey(queue), config.Pace()
+	l = job.NewLimit(key, now)
+	if pace.Remembers() {
+		stored, err := t.Limit(key)
+		switch {
+		case err == nil:
+			l = stored
+		case job.KindOf(err) != job.NotFound:
+			return nil, 0, err
+		}
+	}
+	l.Define(pace, now)
+	q, err := t.Queue(queue)
+	if err != nil && job.KindOf(err) != job.NotFound {
+		return nil, 0, err
+	}
+	l.Active = int(q.Counts[job.Active])
+	return l, q.Counts[job.Available], nil
+}
+
+// byQueue claims queue by queue, of each as many as its limit lets start.
+func (c *claiming) byQueue(t *turn) error {
+	for i, q := range c.f.Queues {
+		if slices.Contains(c.f.Queues[:i], q) {
+			continue
+		}
+		if all, err := c.limited(t, c.f.Queues[i:i+1]); err != nil || !all {
+			return err
+		}
+	}
+	return nil
+}
+
+// limited claims from one queue; see [claiming.take].
+func (c *claiming) limited(t *turn, queue []string) (all bool, err error) {
+	l, waiting, err := t.queueLimit(queue[0], c.now)
+	if err != nil {
+		return false, err
+	}
+	if l == nil {
+		return c.take(t, queue, c.f.Count)
+	}
+	before := len(c.got)
+	all, err = c.take(t, queue, before+l.Room(c.now, c.f.Count-before))
+	if err != nil {
+		return false, err
+	}
+	started := len(c.got) - before
+	for range started {
+		l.Started(c.now)
+	}
+	t.shuts(queue[0], l, c.now, waiting-int64(started))
+	if started > 0 && l.Holds().Remembers() {
+		l.Active = 0 // which the queue counts
+		err = t.PutLimit(l)
+	}
+	return all, err
+}
+
+// openQueue lets the jobs of a queue go on whose limit opens at now.
+func (t *turn) openQueue(queue string, now time.Time) error {
+	l, waiting, err := t.queueLimit(queue, now)
+	if err != nil || l == nil { // whoever has taken the limit away has woken all
+		return err
+	}
+	if n := l.Room(now, int(min(waiting, maxCount))); n > 0 {
+		t.opens(queue, n)
+	}
+	t.shuts(queue, l, now, waiting)
+	return nil
+}
+
+// serveOpened serves those who wait for the queues that have opened. Whom it leaves in
+// line is woken behind the commit, but for those whom such a queue has nothing for.
+func (s *Sidecar) serveOpened(t *turn, handed int) error {
+	if t.gates == nil {
+		return nil
+	}
+	for i := range t.gates.opened {
+		for o := &t.gates.opened[i]; o.left > 0 && handed < maxCount; {
+			c, err := s.serveOne(t, o.queue)
+			if err != nil {
+				return err
+			}
+			if c == nil {
+				break
+			}
+			if c.expired > 0 { // there may be very many of those
+				return nil
+			}
+			if handed += len(c.got); !c.served() {
+				o.left = 0
+			}
+			for _, j := range c.got {
+				if j.Queue == o.queue {
+					o.left--
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// passed tells those who wait of what a turn has seen of the limits of queues, once it
+// is on disk.
+func (s *Sidecar) passed(g *gates) {
+	if g == nil || s.wakeups.present.Load() == 0 {
+		return // who comes now looks for itself
+	}
+	for _, o := range g.opened {
+		for range min(o.left, maxCount) {
+			s.wakeups.ring(o.queue)
+			s.wakeups.ringTenants(o.queue)
+		}
+	}
+	now := s.now()
+	for queue, until := range g.shut {
+		s.shut.until(queue, until)
+		s.clock.wake(dutyOpen, later(until, now))
+	}
+}
+
+// shut are the queues whose jobs may go on once the clock opens them, by when. It is of
+// those who wait, and so in memory alone.
+type shut struct {
+	mu     sync.Mutex
+	queues map[string]time.Time
+}
+
+// until notes that a queue opens at an instant, if not before.
+func (s *shut) until(queue string, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.queues == nil {
+		s.queues = map[string]time.Time{}
+	}
+	s.queues[queue] = sooner(s.queues[queue], at)
+}
+
+// due takes out the queues that open at now. Where nobody waits it forgets them.
+func (s *shut) due(now time.Time, waited bool) (queues []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for queue, at := range s.queues {
+		if at.After(now) {
+			continue
+		}
+		if delete(s.queues, queue); waited {
+			queues = append(queues, queue)
+		}
+	}
+	slices.Sort(queues)
+	return queues
+}
+
+// next is when the next queue opens, or the zero time.
+func (s *shut) next() (at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.queues {
+		at = sooner(at, t)
+	}
+	return at
+}
