@@ -81,6 +81,8 @@ type QueueConfig struct {
 	DefaultTimeout time.Duration   // of jobs that name none (contract §4.7)
 	Visibility     time.Duration   // of jobs and FETCHes that name none (contract §4.6)
 	Backpressure   Backpressure
+
+	pools []Pool // of PoolsQueue
 }
 
 // QueueRetention is how long finished jobs of a queue stay. A nil is left open; 0
@@ -406,6 +408,13 @@ func ParseQueueSettings(name string, info []byte) (s *QueueSettings, err error) 
 		return nil, Errorf(Unavailable, "what is set of the queue %q cannot be read: %w", name, err)
 	}
 	s = &QueueSettings{Name: name, Status: v.Status, Since: v.Since, By: v.By}
+	if name == PoolsQueue {
+		s.Config.Raw = v.Config
+		if s.Config.pools, err = parsePools(v.Config); err != nil {
+			err = Errorf(Unavailable, "the pools are not such as this server takes: %w", err)
+		}
+		return s, err
+	}
 	if s.Config, err = ParseQueueConfig(v.Config); err != nil {
 		s.Config = QueueConfig{Raw: v.Config}
 		err = Errorf(Unavailable, "the configuration of the queue %q is not one that this server takes: %w", name, err)

@@ -17,6 +17,7 @@ type Service interface {
 	CronService
 	LimitService
 	TenantService
+	PoolService
 	ProgressService
 	SchemaService
 	QueueService

@@ -160,7 +160,7 @@ func (c *claiming) do(t *turn) error {
 	if err := t.openDue(c.now); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(c.f.Queues, func(q string) bool { return t.configOf(q).Limits() }) {
+	if len(t.pools()) > 0 || slices.ContainsFunc(c.f.Queues, func(q string) bool { return t.configOf(q).Limits() }) {
 		return c.byQueue(t)
 	}
 	_, err := c.take(t, c.f.Queues, c.f.Count)

@@ -362,6 +362,7 @@ func prioritizing(w *omitWorld) (string, string) { return string(w.available().I
 // blank is the routes that answer no job, or none that may have failed.
 var blank = `POST /ojs/v1/workflows, GET /ojs/v1/workflows, GET /ojs/v1/workflows/:id, GET /ojs/v1/workflows/:id/progress,
 DELETE /ojs/v1/workflows/:id, POST /ojs/v1/workflows/:id/cancel, GET /ojs/v1/admin/tenants/:id/stats,
+GET /ojs/v1/admin/pools, GET /ojs/v1/admin/pools/:name, PUT /ojs/v1/admin/pools/:name, DELETE /ojs/v1/admin/pools/:name, GET /ojs/v1/admin/scheduling/stats,
 GET /ojs/v1/rate-limits, GET /ojs/v1/rate-limits/:key, PUT /ojs/v1/rate-limits/:key, PUT /ojs/v1/rate-limits/:key/override, DELETE /ojs/v1/rate-limits/:key/override,
 PUT /ojs/v1/jobs/:id/progress, POST /ojs/v1/jobs/:id/progress, GET /ojs/v1/jobs/:id/progress, POST /ojs/v1/workers/progress,
 PUT /ojs/v1/jobs/:id/checkpoint, POST /ojs/v1/jobs/:id/checkpoint, GET /ojs/v1/jobs/:id/checkpoint, DELETE /ojs/v1/jobs/:id/checkpoint,

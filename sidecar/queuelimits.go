@@ -82,30 +82,38 @@ func (t *turn) queueLimit(queue string, now time.Time) (l *job.Limit, waiting in
 	return l, q.Counts[job.Available], nil
 }
 
-// byQueue claims queue by queue, of each as many as its limit lets start.
+// byQueue claims queue by queue, of each as many as its limit lets start, and of the queues
+// of a pool together.
 func (c *claiming) byQueue(t *turn) error {
 	for i, q := range c.f.Queues {
-		if slices.Contains(c.f.Queues[:i], q) {
+		before := c.f.Queues[:i]
+		if slices.Contains(before, q) {
 			continue
 		}
-		if all, err := c.limited(t, c.f.Queues[i:i+1]); err != nil || !all {
+		all, err := true, error(nil)
+		if p := t.poolOf(q); p == nil {
+			all, err = c.limited(t, c.f.Queues[i:i+1], c.f.Count)
+		} else if !slices.ContainsFunc(before, p.In) {
+			all, err = c.fromPool(t, p)
+		}
+		if err != nil || !all {
 			return err
 		}
 	}
 	return nil
 }
 
-// limited claims from one queue; see [claiming.take].
-func (c *claiming) limited(t *turn, queue []string) (all bool, err error) {
+// limited claims from one queue until there are most jobs; see [claiming.take].
+func (c *claiming) limited(t *turn, queue []string, most int) (all bool, err error) {
 	l, waiting, err := t.queueLimit(queue[0], c.now)
 	if err != nil {
 		return false, err
 	}
 	if l == nil {
-		return c.take(t, queue, c.f.Count)
+		return c.take(t, queue, most)
 	}
 	before := len(c.got)
-	all, err = c.take(t, queue, before+l.Room(c.now, c.f.Count-before))
+	all, err = c.take(t, queue, before+l.Room(c.now, most-before))
 	if err != nil {
 		return false, err
 	}

@@ -97,6 +97,9 @@ func (t *turn) put(j *job.Job, write func(*job.Job) error) error {
 		if c.from == job.Active && config.Concurrency > 0 {
 			t.opens(j.Queue, 1)
 		}
+		if c.from == job.Active {
+			t.poolOpens(j.Queue)
+		}
 		if c.ends() {
 			c.next = j.Leave()
 			if config.Retention != (job.QueueRetention{}) {

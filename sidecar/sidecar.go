@@ -58,6 +58,7 @@ type Sidecar struct {
 	started   time.Time
 	wakeups   wakeups
 	shut      shut
+	shares    shares
 	ends      ends
 	schemas   registry
 	spaces    spaces

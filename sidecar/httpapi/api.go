@@ -102,6 +102,7 @@ func newEcho(svc job.Service, opts Options) *echo.Echo {
 	a.workflows(v1)
 	a.limits(v1)
 	a.tenants(v1)
+	a.pools(v1)
 	a.deadLetters(v1)
 	a.events(v1)
 	a.outboxes(v1)

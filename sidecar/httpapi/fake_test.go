@@ -23,6 +23,7 @@ type fake struct {
 	fakeProgress
 	fakeSchemas
 	queueFake
+	fakePools
 	calls      atomic.Int64 // of any method
 	enqueue    func(context.Context, ...job.Envelope) ([]job.Receipt, error)
 	fetch      func(context.Context, job.FetchRequest) ([]*job.Job, error)

@@ -75,6 +75,7 @@ func dead(id job.ID) *job.Job {
 func world() *fake {
 	f := &fake{}
 	addLimits(f)
+	addPools(f)
 	enqueuing(f)
 	working(f)
 	listing(f)
