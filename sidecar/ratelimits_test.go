@@ -210,6 +210,15 @@ func (x *limiter) any(verb func(id job.ID) error) func(*rapid.T) {
 	}
 }
 
+// prefer gives a job another priority.
+func (x *limiter) prefer(r *rapid.T) {
+	x.any(func(id job.ID) error {
+		_, err := x.Reprioritize(context.Background(), id, rapid.SampledFrom([]int{-1, 0, 5, 7}).Draw(r, "priority"))
+		return err
+	})(r)
+	storetest.Audit(r, x.disk)
+}
+
 // pass lets time pass; the duties may see to it, or not before the next FETCH.
 func (x *limiter) pass(r *rapid.T) {
 	x.now = x.now.Add(time.Duration(rapid.IntRange(0, 700).Draw(r, "ms")) * time.Millisecond)
@@ -251,6 +260,7 @@ func (x *limiter) verbs() map[string]func(*rapid.T) {
 			return err
 		}),
 		"cancel": x.any(func(id job.ID) error { _, err := x.Cancel(ctx, id, "", ""); return err }),
+		"prefer": x.prefer,
 		"retry":  x.any(func(id job.ID) error { _, err := x.Retry(ctx, id); return err }),
 	}
 }
