@@ -99,7 +99,7 @@ func (c *collection) value(pkg, where string, e ast.Expr) {
 func (c *collection) tags(n ast.Node) bool {
 	if f, ok := n.(*ast.Field); ok && f.Tag != nil {
 		tag, _ := strconv.Unquote(f.Tag.Value)
-		if m := regexp.MustCompile(`json:"([a-z_]+)`).FindStringSubmatch(tag); m != nil {
+		if m := regexp.MustCompile(`json:"([a-z0-9_]+)`).FindStringSubmatch(tag); m != nil {
 			c.written[m[1]] = true
 		}
 	}

@@ -51,7 +51,7 @@ func isDocumented(place, name string) bool {
 // is stored already, or an answer.
 var readers = map[string]string{
 	"job.parser": "PUSH", "job.envelopeMembers": "PUSH", "job.policyMembers": "PUSH", "job.customIDs": "PUSH",
-	"job.policyNames": "retry", "job.UniquePolicy": "unique", "job.period": "unique", "job.parseDeduplication": "deduplication", "job.parseLimit": "PUSH", "job.parsePace": "PUSH", "job.parseQuota": "PUSH", "job.namedPeriods": "", "job.ParsePace": "PUSH", "job.dedupTTL": "deduplication",
+	"job.policyNames": "retry", "job.UniquePolicy": "unique", "job.period": "unique", "job.parseDeduplication": "deduplication", "job.parseLimit": "PUSH", "job.parsePace": "PUSH, queues", "job.parseQuota": "PUSH, queues", "job.namedPeriods": "", "job.paceAtTop": "PUSH, queues", "job.dedupTTL": "deduplication",
 	"wire.DecodeBatch": "PUSH", "wire.fetchMember": "FETCH", "wire.DecodeNext": "FETCH", "wire.DecodeAcks": "ACK", "wire.ackMember": "ACK", "wire.claim": "ACK, FAIL", "wire.DecodeAck": "ACK", "wire.DecodeNack": "FAIL", "wire.decodeFailure": "error",
 	"wire.beat": "BEAT", "wire.DecodeDeregister": "BEAT", "wire.DecodeCancel": "CANCEL",
 	"wire.DecodeDirective": "directives", "wire.DecodeRevive": "dead letters", "wire.DecodeReviveDead": "dead letters", "wire.deadMember": "dead letters",
@@ -60,7 +60,7 @@ var readers = map[string]string{
 	"wire.scheduled": "", "wire.shown": "", "wire.appendTemplate": "", "wire.withArgs": "", "wire.mergeable": "", "wire.flatPatch": "", "wire.flatTemplate": "", "wire.givenOptions": "",
 	"wire.cronShown": "", "wire.readEventData": "",
 	"wire.DecodeProgress": "progress", "wire.DecodeCheckpoint": "progress", "wire.DecodeStep": "progress", "wire.DecodeIDs": "progress", "wire.DecodeSchema": "schemas", "job.takeProgress": "", "job.flowParser": "workflows", "job.takeFlow": "", "job.takeCheckpoint": "",
-	"job.ParseQueueConfig": "queues", "job.Backpressure": "queues", "job.rate": "queues", "job.retention": "queues", "job.ParseQueueSettings": "", "job.QueueSettings": "", "job.keptResult": "",
+	"job.ParseQueueConfig": "queues", "job.ParsePool": "queues", "job.Pool": "queues", "job.parsePools": "", "job.Backpressure": "queues", "job.retention": "queues", "job.ParseQueueSettings": "", "job.QueueSettings": "", "job.keptResult": "",
 	"wire.DecodeBy": "queues", "wire.DecodeNewQueue": "queues", "wire.DecodeConfig": "queues", "wire.DecodeQueueDeletion": "queues", "wire.DecodePurgeQueue": "queues", "wire.DecodePriority": "queues",
 	"wire.DecodeBulkPush": "bulk", "wire.DecodeBulkAct": "bulk", "wire.bulkFilter": "bulk",
 }

@@ -174,6 +174,12 @@ func (l *Limit) start(q Quota, now time.Time) {
 	}
 }
 
+// Joined counts a job that is active already, and was under another limit so far.
+func (l *Limit) Joined(now time.Time) {
+	l.UsedAt = now
+	l.Active++
+}
+
 // Ended counts a job that was active and is no more.
 func (l *Limit) Ended(now time.Time) {
 	l.UsedAt = now

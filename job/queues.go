@@ -179,6 +179,9 @@ func (j *Job) MoveTo(queue string) error {
 	if j.State.Terminal() {
 		return Errorf(Conflict, "job %s has ended and stays in its queue", j.ID)
 	}
+	if j.Lane == QueueKey(j.Queue) {
+		j.Lane = QueueKey(queue)
+	}
 	if j.Queue = queue; j.State == Available {
 		j.Seq = 0
 	}

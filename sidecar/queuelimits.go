@@ -17,6 +17,7 @@ import (
 // gates are what a turn has seen of the limits of queues.
 type gates struct {
 	opened []opening
+	full   []string             // queues of which no more may start, as a claim has left them
 	shut   map[string]time.Time // queues that a claim has left shut, until when
 }
 
@@ -31,6 +32,7 @@ func (t *turn) opens(queue string, n int) {
 	if t.gates == nil {
 		t.gates = &gates{}
 	}
+	t.gates.full = slices.DeleteFunc(t.gates.full, func(q string) bool { return q == queue })
 	for i := range t.gates.opened {
 		if o := &t.gates.opened[i]; o.queue == queue {
 			o.n, o.left = o.n+n, o.left+n
@@ -40,14 +42,24 @@ func (t *turn) opens(queue string, n int) {
 	t.gates.opened = append(t.gates.opened, opening{queue, n, n})
 }
 
-// shuts notes that jobs of a queue wait until the clock opens it, if they do.
+// isFull reports whether no more of a queue may start. It may be called on nil.
+func (g *gates) isFull(queue string) bool { return g != nil && slices.Contains(g.full, queue) }
+
+// shuts notes that no more of a queue may start, if that is so, and that its jobs wait until
+// the clock opens it, if they do.
 func (t *turn) shuts(queue string, l *job.Limit, now time.Time, waiting int64) {
 	open, until := l.Open(now)
-	if open || until.IsZero() || waiting <= 0 {
+	if open {
 		return
 	}
 	if t.gates == nil {
 		t.gates = &gates{}
+	}
+	if !t.gates.isFull(queue) {
+		t.gates.full = append(t.gates.full, queue)
+	}
+	if until.IsZero() || waiting <= 0 {
+		return
 	}
 	if t.gates.shut == nil {
 		t.gates.shut = map[string]time.Time{}

@@ -53,7 +53,8 @@ func (g *gate) started(p job.Pace, now time.Time) {
 	}
 	if p.Rate.Limit > 0 {
 		g.known = append(g.known, now)
-		g.known = g.known[max(0, len(g.known)-p.Rate.Limit):]
+		oldest := g.known[max(0, len(g.known)-p.Rate.Limit)] // of those that a window with room for one more can hold
+		g.known = slices.DeleteFunc(g.known, oldest.After)
 	}
 	if p.Throttle.Limit > 0 {
 		g.next = later(g.next, now).Add(p.Throttle.Period / time.Duration(p.Throttle.Limit))

@@ -134,6 +134,11 @@ func (t *turn) putLimited(j *job.Job, write func(*job.Job) error) error {
 	if err != nil {
 		return err
 	}
+	if j.Queue != old.Queue {
+		if was, ask := old.LimitAsk(), j.LimitAsk(); was.Key != ask.Key {
+			return t.changeKey(j, was, ask, write)
+		}
+	}
 	now := t.clock()
 	began, ended := j.State == job.Active && old.State != job.Active, old.State == job.Active && j.State != job.Active
 	enters := j.State == job.Available && old.State != job.Available && j.Lane != ""
@@ -159,6 +164,9 @@ func (t *turn) putLimited(j *job.Job, write func(*job.Job) error) error {
 	var displaced *job.Job
 	if moved {
 		j.Behind = true
+		if displaced, err = t.overtaken(j, l); err != nil {
+			return err
+		}
 	}
 	if enters {
 		if displaced, err = t.place(j, l, now); err != nil {
@@ -172,6 +180,50 @@ func (t *turn) putLimited(j *job.Job, write func(*job.Job) error) error {
 		return err
 	}
 	return t.settle(l, now, began || ended)
+}
+
+// overtaken is who stands in line in a lane, and comes behind a job there that gets another
+// place; nil for none.
+func (t *turn) overtaken(j *job.Job, l *job.Limit) (*job.Job, error) {
+	head, err := t.LaneHead(l.Key, j.Queue)
+	if err != nil || head == nil || head.ID == j.ID || head.Behind || !j.Before(head) {
+		return nil, err
+	}
+	return head, nil
+}
+
+// changeKey is putLimited for a job whose key is that of its queue, and changes with it.
+func (t *turn) changeKey(j *job.Job, was, ask job.LimitAsk, write func(*job.Job) error) error {
+	now := t.clock()
+	from, _, err := t.limit(was)
+	if err != nil {
+		return err
+	}
+	to, fresh, err := t.limit(ask)
+	if err != nil {
+		return err
+	}
+	var displaced *job.Job
+	switch {
+	case j.State == job.Active:
+		from.Ended(now)
+		to.Joined(now)
+	case j.State == job.Available && j.Lane != "":
+		j.Behind = false
+		if displaced, err = t.place(j, to, now); err != nil {
+			return err
+		}
+	}
+	if err := write(j); err != nil {
+		return err
+	}
+	if err := t.line(displaced, true); err != nil {
+		return err
+	}
+	if err := t.settle(from, now, j.State == job.Active); err != nil {
+		return err
+	}
+	return t.settle(to, now, fresh || j.State == job.Active)
 }
 
 // mayStart reports whether a job with a rate limit that has come up may start. One that may

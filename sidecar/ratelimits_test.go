@@ -210,6 +210,15 @@ func (x *limiter) any(verb func(id job.ID) error) func(*rapid.T) {
 	}
 }
 
+// prefer gives a job another priority.
+func (x *limiter) prefer(r *rapid.T) {
+	x.any(func(id job.ID) error {
+		_, err := x.Reprioritize(context.Background(), id, rapid.SampledFrom([]int{-1, 0, 5, 7}).Draw(r, "priority"))
+		return err
+	})(r)
+	storetest.Audit(r, x.disk)
+}
+
 // pass lets time pass; the duties may see to it, or not before the next FETCH.
 func (x *limiter) pass(r *rapid.T) {
 	x.now = x.now.Add(time.Duration(rapid.IntRange(0, 700).Draw(r, "ms")) * time.Millisecond)
@@ -251,6 +260,7 @@ func (x *limiter) verbs() map[string]func(*rapid.T) {
 			return err
 		}),
 		"cancel": x.any(func(id job.ID) error { _, err := x.Cancel(ctx, id, "", ""); return err }),
+		"prefer": x.prefer,
 		"retry":  x.any(func(id job.ID) error { _, err := x.Retry(ctx, id); return err }),
 	}
 }
@@ -509,5 +519,84 @@ func TestLimitsAreForgotten(t *testing.T) {
 	}
 	if err != nil || !slices.Equal(keys, []string{"active", "set", "waits"}) {
 		t.Errorf("%v, %v", keys, err)
+	}
+}
+
+// Jobs without a key that are moved with their queue share the limit of the other one from
+// then on: those that wait stand in its lane, and those that run count there.
+func TestMovedJobsChangeTheirLimit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Retention{})
+	in := func(queue string, priority int) func(*job.Envelope) {
+		return func(e *job.Envelope) {
+			limited(`{"max_per_second":1}`)(e)
+			e.Queue, e.Priority = queue, priority
+		}
+	}
+	w.push(in("old", 0))
+	runs, err := w.Fetch(t.Context(), job.FetchRequest{Queues: []string{"old"}, Visibility: time.Hour})
+	if err != nil || len(runs) != 1 {
+		t.Fatal(runs, err)
+	}
+	w.push(in(mail, 0))
+	w.push(in("old", 0))
+	urgent := w.push(in("old", 5))
+	w.push(func(e *job.Envelope) { in("old", 0)(e); e.Delay = time.Minute })
+	if n, err := w.DeleteQueue(t.Context(), "old", job.QueueDeletion{Strategy: job.DeleteMove, Target: mail}); err != nil || n != 4 {
+		t.Fatal(n, err)
+	}
+	storetest.Audit(t, w.store)
+	if l, err := w.Limit(t.Context(), "@old"); err != nil || l.Active != 0 || l.Waiting != 0 {
+		t.Errorf("left behind: %+v, %v", l, err)
+	}
+	if l, err := w.Limit(t.Context(), "@mail"); err != nil || l.Active != 1 || l.Waiting != 3 {
+		t.Errorf("moved: %+v, %v", l, err)
+	}
+	if got := w.fetch("w", 9, time.Hour); len(got) != 1 || got[0].ID != urgent.ID {
+		t.Errorf("got %v", got)
+	}
+	w.ack(runs[0])
+	for range 2 {
+		w.pass(time.Second)
+		if got := w.fetch("w", 9, time.Hour); len(got) != 1 {
+			t.Errorf("got %v", got)
+		}
+	}
+	w.pass(time.Minute)
+	if got := w.fetch("w", 9, time.Hour); len(got) != 1 {
+		t.Errorf("put off: %v", got)
+	}
+	storetest.Audit(t, w.store)
+}
+
+// A job whose new priority puts it first takes the place of who was in line, and one that
+// falls back gives it up.
+func TestOvertakenInALane(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Retention{})
+	first, second := w.push(limited(`{"key":"k","concurrency":5}`)), w.push(limited(`{"key":"k"}`))
+	inLine := func(want job.ID) {
+		t.Helper()
+		storetest.Audit(t, w.store)
+		if err := w.store.Update(t.Context(), func(tx job.Tx) error {
+			found, err := tx.Available([]string{mail}, 9)
+			if len(found) != 1 || found[0].ID != want {
+				t.Errorf("in line are %v, want %s alone", found, want)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	inLine(first.ID)
+	for _, step := range []struct {
+		of       job.ID
+		priority int
+		want     job.ID
+	}{{second.ID, 5, second.ID}, {second.ID, 7, second.ID}, {second.ID, -1, first.ID}, {first.ID, -2, second.ID}, {second.ID, -2, first.ID}} {
+		if _, err := w.Reprioritize(t.Context(), step.of, step.priority); err != nil {
+			t.Fatal(err)
+		}
+		inLine(step.want)
 	}
 }

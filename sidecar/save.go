@@ -74,7 +74,7 @@ func (s *Sidecar) update(ctx context.Context, fn func(*turn) error) error {
 // their jobs also where the log of an embedder panics.
 func (s *Sidecar) stored(t *turn) {
 	defer s.handOver(t)
-	s.committed(t.everything())
+	s.committed(t.everything(), t.gates)
 	s.passed(t.gates)
 	if t.limits != nil && !t.limits.opens.IsZero() {
 		s.clock.wake(dutyOpen, later(t.limits.opens, s.now()))
@@ -273,11 +273,11 @@ func (t *turn) latest() (jobs map[job.ID]*job.Job) {
 // never before: whoever must hear of them is called from here. The jobs in them
 // are the caller's of update again once this returns, who may take out what is not
 // to be shown: whoever needs one for longer keeps a Clone.
-func (s *Sidecar) committed(changes []change) {
+func (s *Sidecar) committed(changes []change, g *gates) {
 	if len(changes) == 0 {
 		return
 	}
-	s.ringFor(changes)
+	s.ringFor(changes, g)
 	s.ends.tell(s, changes)
 	s.roomFor(changes)
 	s.planFor(changes)
@@ -317,13 +317,16 @@ func entered(changes []change) iter.Seq[*job.Job] {
 }
 
 // ringFor wakes a waiting FETCH for each job that has come in line in its queue and has not
-// left it in the same transaction.
-func (s *Sidecar) ringFor(changes []change) {
+// left it in the same transaction, but not in vain: of a queue that is full the next one is
+// woken when it opens.
+func (s *Sidecar) ringFor(changes []change, g *gates) {
 	if s.wakeups.present.Load() == 0 {
 		return
 	}
 	for j := range entered(changes) {
-		s.wakeups.ring(lineOf(j.Queue, j.Tenant))
+		if !g.isFull(j.Queue) {
+			s.wakeups.ring(lineOf(j.Queue, j.Tenant))
+		}
 	}
 }
 

@@ -60,7 +60,7 @@ func TestTheQueuesOfREADME(t *testing.T) {
 		}
 		ran++
 	}
-	if ran != 5 {
+	if ran != 6 {
 		t.Errorf("%d commands were run", ran)
 	}
 }

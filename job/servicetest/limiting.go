@@ -216,6 +216,7 @@ var tenancy = []verdict{
 	{"a tenant's name is written into the meta of its jobs", (*kit).tenantPush},
 	{"a tenant finds its own jobs alone", (*kit).tenantReads},
 	{"a fetch for a tenant gets its jobs alone, in their order, and waits for them", (*kit).tenantFetch},
+	{"a tenant gets nothing of a paused queue, and is woken when it is resumed", (*kit).tenantPaused},
 }
 
 func (k *kit) as(tenant string) context.Context { return job.WithTenant(k.ctx(), tenant) }
@@ -418,5 +419,28 @@ func (k *kit) limitQueueWaits() {
 		if jobs := <-got; len(jobs) != 1 || time.Since(began) > soon {
 			k.t.Fatalf("case %d: got %d jobs after %s", what, len(jobs), time.Since(began))
 		}
+	}
+}
+
+func (k *kit) tenantPaused() {
+	k.turn(queue, job.QueuePaused)
+	j := k.pushFor("acme", nil)
+	fetch := func(wait time.Duration) []*job.Job {
+		jobs, err := k.s.Fetch(k.as("acme"), job.FetchRequest{Queues: []string{queue}, Wait: wait})
+		if err != nil {
+			k.t.Error(err)
+		}
+		return jobs
+	}
+	if got := fetch(0); len(got) != 0 {
+		k.t.Errorf("fetched %v of a paused queue", got)
+	}
+	got := make(chan []*job.Job)
+	go func() { got <- fetch(patience) }()
+	k.pause(blink) // for it to wait, mostly
+	began := time.Now()
+	k.turn(queue, job.QueueActive)
+	if jobs := <-got; len(jobs) != 1 || jobs[0].ID != j.ID || time.Since(began) > soon {
+		k.t.Errorf("got %v after %s", jobs, time.Since(began))
 	}
 }
