@@ -55,12 +55,12 @@ func TestTheQueuesOfREADME(t *testing.T) {
 		}
 		answer, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
+		if resp.StatusCode/100 != 2 {
 			t.Errorf("%s: %d %s", command, resp.StatusCode, answer)
 		}
 		ran++
 	}
-	if ran != 6 {
+	if ran != 7 {
 		t.Errorf("%d commands were run", ran)
 	}
 }
