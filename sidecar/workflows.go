@@ -291,6 +291,12 @@ func inRunningFlow(tx job.ReadTx, j *job.Job) (bool, error) {
 	return err == nil && !f.State.Terminal(), err
 }
 
+// neededByFlow refuses to remove a job whose result its workflow may still ask for.
+func neededByFlow(j *job.Job) error {
+	return job.Errorf(job.Conflict, "job %s is a step of workflow %s, which has not ended: cancel that first, or wait for its end", j.ID, j.Flow.Workflow).
+		With(map[string]any{"job_id": string(j.ID), "current_state": string(j.State), "workflow_id": string(j.Flow.Workflow)})
+}
+
 // pruneFlows removes workflows that their retention no longer covers, a slice of them.
 func (s *Sidecar) pruneFlows(t *turn, now time.Time) (more bool, err error) {
 	r := s.o.Retention
