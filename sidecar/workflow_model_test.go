@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -936,6 +937,9 @@ func (p *flowPlay) start() {
 	}
 	if err != nil || existing || refused {
 		p.fail("%s: %v, %v, refused is %t", raw, existing, err, refused)
+	}
+	if read, err := p.w.Workflow(p.w.t.Context(), made.ID); err != nil || !reflect.DeepEqual(read, made) {
+		p.fail("it was answered as %+v, and is %+v, %v", made, read, err)
 	}
 	f := &flowRun{id: made.ID, sent: raw, model: model}
 	model.begin(nil, nil)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -26,11 +27,13 @@ func (s *Sidecar) StartWorkflow(ctx context.Context, spec job.WorkflowSpec) (w *
 	}
 	now := s.now()
 	f.State, f.CreatedAt = job.WorkflowRunning, now
+	ended := false // a job of it by another, which it has met by a key
 	err = s.update(ctx, func(t *turn) error {
-		w, existing = nil, false
+		w, existing, ended = nil, false, false
 		old, err := t.Flow(f.ID)
 		if job.KindOf(err) == job.NotFound && err != nil {
 			w, err = t.beginFlow(f.Copy(), now)
+			ended = slices.ContainsFunc(t.changes, func(c change) bool { return c.ends() && c.job.Flow != nil && c.job.Flow.Workflow == f.ID })
 			return err
 		}
 		if err != nil {
@@ -45,6 +48,11 @@ func (s *Sidecar) StartWorkflow(ctx context.Context, spec job.WorkflowSpec) (w *
 	})
 	if err != nil {
 		return nil, false, err
+	}
+	if ended { // what follows from that came after w was read
+		if read, err := s.Workflow(ctx, f.ID); err == nil {
+			w = read
+		}
 	}
 	return w, existing, nil
 }

@@ -27,6 +27,7 @@ var flowing = []verdict{
 	{"a workflow with an id is started once", flowTwice},
 	{"a bad workflow stores nothing", flowBad},
 	{"a step that meets a unique job refuses the workflow, and later fails", flowUnique},
+	{"a step that takes the place of another of its workflow fails that", flowReplaces},
 	{"results that are too large for the next step refuse the ACK alone", flowTooLarge},
 	{"results that are too large and come together without an ACK fail the step that they are of", flowTooLargeLate},
 	{"workflows are listed by state and in pages", flowList},
@@ -357,6 +358,14 @@ func flowUnique(k *kit) {
 	k.ack(k.take(), "")
 	k.stands(k.read(held.ID), job.Completed)
 	k.none()
+}
+
+func flowReplaces(k *kit) {
+	alone := func(e *job.Envelope) { e.Unique = json.RawMessage(`{"key":"one","on_conflict":"replace"}`) }
+	w := k.start(job.Group("", do("a", alone), do("b", alone)))
+	k.flows(w.ID, job.WorkflowRunning, job.StepFailed, job.StepPending)
+	k.ack(k.step("b", `[]`), "")
+	k.flows(w.ID, job.WorkflowFailed, job.StepFailed, job.StepCompleted)
 }
 
 func flowTooLarge(k *kit) {
