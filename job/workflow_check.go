@@ -411,34 +411,45 @@ func (s *WorkflowSpec) MarkCallbacks(told func(i int) string) {
 			likely[s.StepID(i)] = as
 		}
 	}
-	if len(likely) == 0 || len(likely) == len(s.Steps) {
-		return
-	}
-	var marked []int
+	tried := map[string]bool{}
 	for i := range s.Steps {
 		if likely[s.StepID(i)] == "" {
 			continue
 		}
-		others := map[string]bool{}
-		for _, d := range s.Steps[i].DependsOn {
-			if likely[d] != "" {
-				return // they are steps like others
+		on := slices.Sorted(slices.Values(s.Steps[i].DependsOn))
+		key := strings.Join(on, "\x00")
+		if tried[key] {
+			continue
+		}
+		tried[key] = true
+		if marked := s.callbacksBehind(on, likely); marked != nil {
+			for _, i := range marked {
+				s.Steps[i].Callback = likely[s.StepID(i)]
 			}
-			others[d] = true
+			return // others would wait for these, and these for them
 		}
-		for j := range s.Steps {
-			if id := s.StepID(j); likely[id] == "" && !others[id] {
-				return
-			}
-		}
-		if len(others) != len(s.Steps)-len(likely) {
-			return
-		}
-		marked = append(marked, i)
 	}
-	for _, i := range marked {
-		s.Steps[i].Callback = likely[s.StepID(i)]
+}
+
+// callbacksBehind are the steps that are not among on, if each of them may be a callback and
+// depends on just those; nil otherwise. on is sorted.
+func (s *WorkflowSpec) callbacksBehind(on []string, likely map[string]string) (places []int) {
+	before := 0
+	for i := range s.Steps {
+		id := s.StepID(i)
+		if _, is := slices.BinarySearch(on, id); is {
+			before++
+			continue
+		}
+		if likely[id] == "" || !slices.Equal(slices.Sorted(slices.Values(s.Steps[i].DependsOn)), on) {
+			return nil
+		}
+		places = append(places, i)
 	}
+	if before != len(on) {
+		return nil
+	}
+	return places
 }
 
 func callbackOf(id, told string) string {

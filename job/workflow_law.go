@@ -2,6 +2,7 @@ package job
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -130,6 +131,15 @@ func (t *FlowTurn) end(e stepEnd) error {
 	if p.endOf(place) != endOpen {
 		return nil // it counts once
 	}
+	if e.as == endCompleted && !t.acked { // there is no ACK to be refused: what is too large cannot count
+		over, err := t.overfeeds(p, place, e)
+		if err != nil {
+			return err
+		}
+		if over {
+			e.as, e.result, e.reason = endFailed, nil, fmt.Sprintf("its result and those beside it come to more than the %d bytes that one step is fed", MaxParentBytes)
+		}
+	}
 	p.setEnd(place, e.as)
 	if err := t.tell(p, e); err != nil {
 		return err
@@ -162,6 +172,33 @@ func (t *FlowTurn) end(e stepEnd) error {
 	return t.settled(p)
 }
 
+// overfeeds reports whether with the result of a step too much would come together for
+// another.
+func (t *FlowTurn) overfeeds(p *FlowNode, place int, e stepEnd) (bool, error) {
+	more := len(e.result) + 1
+	switch {
+	case !p.running() || p.Calling:
+		return false, nil
+	case p.Kind == KindChain:
+		return place+1 < p.Size && len(p.Results)+more > MaxParentBytes, nil
+	case (len(p.Calls) > 0 || p.Index > 0) && p.Fed+more > MaxParentBytes:
+		return true, nil
+	case p.Kind != KindGraph:
+		return false, nil
+	}
+	n, err := t.book.FlowNode(p.First + place)
+	if err != nil {
+		return false, err
+	}
+	for _, d := range n.Feeds {
+		dn, err := t.book.FlowNode(p.First + d)
+		if err != nil || dn.Fed+more > MaxParentBytes {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
 // feeds adds a result to those that come together for one step. TooLarge if they are too
 // many bytes.
 func (t *FlowTurn) feeds(p *FlowNode, sum *int, e stepEnd) error {
@@ -181,21 +218,15 @@ func (t *FlowTurn) next(p *FlowNode, place int, e stepEnd) error {
 		if err := t.feeds(p, &sum, e); err != nil {
 			return err
 		}
-		if sum <= MaxParentBytes {
-			p.Results = appendResult(p.Results, e.result)
-			if err := t.book.SaveFlowNode(p); err != nil {
-				return err
-			}
-			n, err := t.book.FlowNode(p.First + place + 1)
-			if err != nil {
-				return err
-			}
-			return t.release([]*FlowNode{n}, p.Results, nil)
+		p.Results = appendResult(p.Results, e.result)
+		if err := t.book.SaveFlowNode(p); err != nil {
+			return err
 		}
-		// No ACK is there to be refused: what follows cannot run.
-		p.Done, p.Failed = p.Done-1, p.Failed+1
-		p.setEnd(place, endFailed)
-		e.as = endFailed
+		n, err := t.book.FlowNode(p.First + place + 1)
+		if err != nil {
+			return err
+		}
+		return t.release([]*FlowNode{n}, p.Results, nil)
 	}
 	for later := place + 1; later < p.Size; later++ {
 		p.setEnd(later, endCancelled)

@@ -118,3 +118,36 @@ func TestWorkflowDigest(t *testing.T) {
 		}
 	}
 }
+
+// Contract §4.17: a step that is named as a callback is one if it depends on all steps that
+// are none.
+func TestWhichStepsAreCallbacks(t *testing.T) {
+	t.Parallel()
+	step := func(id string, on ...string) job.Step { return job.Do(id, work("a.b")).After(on...) }
+	for name, tt := range map[string]struct {
+		steps []job.Step
+		told  map[string]string
+		want  string
+	}{
+		"named":                      {[]job.Step{step("a"), step("on_complete", "a"), step("on-failure", "a")}, nil, "on_complete=on_complete on-failure=on_failure"},
+		"told":                       {[]job.Step{step("a"), step("z", "a")}, map[string]string{"z": "on-success"}, "z=on_success"},
+		"not of all":                 {[]job.Step{step("a"), step("b"), step("on_complete", "a")}, nil, ""},
+		"of none":                    {[]job.Step{step("a"), step("on_complete")}, nil, ""},
+		"one that is none is a step": {[]job.Step{step("a"), step("b"), step("on_failure", "a"), step("on_success", "on_failure", "b", "a")}, nil, "on_success=on_success"},
+		"two with another order":     {[]job.Step{step("on_complete", "b", "a"), step("a"), step("on_success", "a", "b"), step("b", "a")}, nil, "on_complete=on_complete on_success=on_success"},
+		"one beside the callbacks":   {[]job.Step{step("a"), step("b"), step("on_complete", "a", "b"), step("on_success", "a")}, nil, ""},
+		"all":                        {[]job.Step{step("on_complete", "on_success"), step("on_success")}, nil, "on_complete=on_complete"},
+	} {
+		s := job.Graph("", tt.steps...)
+		s.MarkCallbacks(func(i int) string { return tt.told[s.Steps[i].ID] })
+		var got []string
+		for _, st := range s.Steps {
+			if st.Callback != "" {
+				got = append(got, st.ID+"="+st.Callback)
+			}
+		}
+		if got := strings.Join(got, " "); got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}

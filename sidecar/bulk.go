@@ -336,6 +336,15 @@ func (s *Sidecar) bulkOne(t *turn, a job.BulkAct, id job.ID, refused string) (it
 	}
 	already := a.Action == job.BulkCancel && j.State == job.Cancelled
 	removed, err := a.Do(s.ruled(t, j), s.now())
+	if removed && err == nil {
+		needed, broken := inRunningFlow(t, j)
+		if broken != nil {
+			return it, broken
+		}
+		if needed {
+			err = neededByFlow(j)
+		}
+	}
 	switch {
 	case err != nil:
 		if it.Status, it.Err = refused, err; already {

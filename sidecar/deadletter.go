@@ -127,8 +127,7 @@ func (s *Sidecar) DeleteDead(ctx context.Context, id job.ID) error {
 			return err
 		}
 		if needed {
-			return job.Errorf(job.Conflict, "job %s is a step of workflow %s, which has not ended: cancel that first, or wait for its end", id, j.Flow.Workflow).
-				With(map[string]any{"job_id": string(id), "current_state": string(j.State), "workflow_id": string(j.Flow.Workflow)})
+			return neededByFlow(j)
 		}
 		return t.remove(id)
 	})

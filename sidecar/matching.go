@@ -29,13 +29,21 @@ func (s *Sidecar) each(ctx context.Context, f job.Filter, meant func(*job.Job) b
 }
 
 // count is how many jobs a list holds that are meant.
-func (s *Sidecar) count(ctx context.Context, f job.Filter, meant func(*job.Job) bool) (n int64, err error) {
+func (s *Sidecar) count(ctx context.Context, f job.Filter, meant func(job.ReadTx, *job.Job) (bool, error)) (n int64, err error) {
 	for f.Limit = fewLarge; ; {
-		page, err := view(ctx, s, func(tx job.ReadTx) (job.Page, error) { return tx.Jobs(f) })
+		page, err := view(ctx, s, func(tx job.ReadTx) (page job.Page, err error) {
+			page, err = tx.Jobs(f)
+			for i := 0; i < len(page.Jobs) && err == nil; i++ {
+				var is bool
+				if is, err = meant(tx, page.Jobs[i]); is {
+					n++
+				}
+			}
+			return page, err
+		})
 		if err != nil {
 			return n, err
 		}
-		n += int64(len(idsOf(page.Jobs, meant)))
 		f.Limit = paced(page.Jobs)
 		if f.Cursor = page.Next; f.Cursor == "" {
 			return n, nil

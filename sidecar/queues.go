@@ -267,9 +267,20 @@ func (s *Sidecar) PurgeQueue(ctx context.Context, name string, p job.Purge) (n i
 	}
 	f := job.Filter{Queue: name, States: p.States}
 	if p.DryRun {
-		return s.count(ctx, f, p.Takes)
+		return s.count(ctx, f, func(tx job.ReadTx, j *job.Job) (bool, error) {
+			if !p.Takes(j) {
+				return false, nil
+			}
+			needed, err := inRunningFlow(tx, j)
+			return !needed, err
+		})
 	}
-	return s.each(ctx, f, p.Takes, func(t *turn, j *job.Job) (bool, error) { return true, t.remove(j.ID) })
+	return s.each(ctx, f, p.Takes, func(t *turn, j *job.Job) (bool, error) {
+		if needed, err := inRunningFlow(t, j); needed || err != nil {
+			return false, err
+		}
+		return true, t.remove(j.ID)
+	})
 }
 
 // DeleteQueue removes a queue; see [job.QueueService].

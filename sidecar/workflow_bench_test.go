@@ -112,3 +112,47 @@ func BenchmarkAckOfAGroup(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkLastAckOfABatch is the ACK that releases the callback of a batch of 10,000 jobs,
+// which is given all their results.
+func BenchmarkLastAckOfABatch(b *testing.B) {
+	const n = 10_000
+	s := benchStore(b)
+	for b.Loop() {
+		b.StopTimer()
+		spec := groupOf(b, n-1, "q")
+		spec.Kind, spec.Callbacks = job.KindBatch, []job.Step{{Callback: job.OnComplete, Job: spec.Steps[0].Job}}
+		if _, _, err := s.StartWorkflow(b.Context(), spec); err != nil {
+			b.Fatal(err)
+		}
+		var acks []job.AckRequest
+		for len(acks) < n-1 {
+			jobs, err := s.Fetch(b.Context(), job.FetchRequest{Queues: []string{"q"}, Count: 100})
+			if err != nil || len(jobs) == 0 {
+				b.Fatal(len(jobs), err)
+			}
+			for _, j := range jobs {
+				acks = append(acks, job.AckRequest{Claim: job.Claim{ID: j.ID, Token: j.Lease.Token}, Result: json.RawMessage(`{"ok":true}`)})
+			}
+		}
+		last := acks[n-2]
+		for acks = acks[:n-2]; len(acks) > 0; acks = acks[min(100, len(acks)):] {
+			if _, err := s.AckAll(b.Context(), acks[:min(100, len(acks))]); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.StartTimer()
+		if _, err := s.Ack(b.Context(), last.Claim, last.Result); err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		jobs, err := s.Fetch(b.Context(), job.FetchRequest{Queues: []string{"q"}, Count: 1})
+		if err != nil || len(jobs) != 1 || len(jobs[0].ParentResults) < n*len(`{"ok":true}`)/2 {
+			b.Fatal(len(jobs), err)
+		}
+		if _, err := s.Ack(b.Context(), job.Claim{ID: jobs[0].ID, Token: jobs[0].Lease.Token}, nil); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+}

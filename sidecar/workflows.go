@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -26,11 +27,13 @@ func (s *Sidecar) StartWorkflow(ctx context.Context, spec job.WorkflowSpec) (w *
 	}
 	now := s.now()
 	f.State, f.CreatedAt = job.WorkflowRunning, now
+	ended := false // a job of it by another, which it has met by a key
 	err = s.update(ctx, func(t *turn) error {
-		w, existing = nil, false
+		w, existing, ended = nil, false, false
 		old, err := t.Flow(f.ID)
 		if job.KindOf(err) == job.NotFound && err != nil {
 			w, err = t.beginFlow(f.Copy(), now)
+			ended = slices.ContainsFunc(t.changes, func(c change) bool { return c.ends() && c.job.Flow != nil && c.job.Flow.Workflow == f.ID })
 			return err
 		}
 		if err != nil {
@@ -45,6 +48,11 @@ func (s *Sidecar) StartWorkflow(ctx context.Context, spec job.WorkflowSpec) (w *
 	})
 	if err != nil {
 		return nil, false, err
+	}
+	if ended { // what follows from that came after w was read
+		if read, err := s.Workflow(ctx, f.ID); err == nil {
+			w = read
+		}
 	}
 	return w, existing, nil
 }
@@ -289,6 +297,12 @@ func inRunningFlow(tx job.ReadTx, j *job.Job) (bool, error) {
 		return false, nil
 	}
 	return err == nil && !f.State.Terminal(), err
+}
+
+// neededByFlow refuses to remove a job whose result its workflow may still ask for.
+func neededByFlow(j *job.Job) error {
+	return job.Errorf(job.Conflict, "job %s is a step of workflow %s, which has not ended: cancel that first, or wait for its end", j.ID, j.Flow.Workflow).
+		With(map[string]any{"job_id": string(j.ID), "current_state": string(j.State), "workflow_id": string(j.Flow.Workflow)})
 }
 
 // pruneFlows removes workflows that their retention no longer covers, a slice of them.

@@ -3,6 +3,7 @@ package sidecar
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -60,6 +61,26 @@ func (w *world) start(r Retention) {
 // restart ends the sidecar and its store and begins again with the same file.
 func (w *world) restart() {
 	w.t.Helper()
+	if err := w.store.Close(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.start(Retention{})
+}
+
+// crash begins again with the files as they lie there while the sidecar runs.
+func (w *world) crash() {
+	w.t.Helper()
+	old, dir := w.path, w.t.TempDir()
+	w.path = filepath.Join(dir, filepath.Base(old))
+	for _, behind := range []string{"", "-wal"} {
+		raw, err := os.ReadFile(old + behind)
+		if err == nil {
+			err = os.WriteFile(w.path+behind, raw, 0o600)
+		}
+		if err != nil {
+			w.t.Fatal(err)
+		}
+	}
 	if err := w.store.Close(); err != nil {
 		w.t.Fatal(err)
 	}

@@ -7,6 +7,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,35 +23,61 @@ import (
 	"github.com/outrider-jobs/outrider/sqlitestore"
 )
 
-// fiveKinds are workflows of each kind, in turn. Their steps name themselves in their args.
+// fiveKinds are workflows of each kind, in turn, and of several sizes. Their steps name
+// themselves in their args.
 func fiveKinds(n int) job.WorkflowSpec {
 	do := func(id string) job.Step {
-		return job.Do(id, job.Envelope{Type: "a.b", Queue: "q", Args: json.RawMessage(fmt.Sprintf("[%q]", id))})
+		return job.Do(id, job.Envelope{Type: "a.b", Queue: "q", Args: json.RawMessage(fmt.Sprintf("[%q]", id)), Priority: n % 3,
+			Retry: json.RawMessage(`{"max_attempts":20,"initial_interval":"PT0.05S","backoff_coefficient":1}`)})
 	}
 	call := job.Envelope{Type: "a.call", Queue: "q", Args: json.RawMessage(`[]`)}
+	var many []job.Step
+	for _, id := range stepsOf(n) {
+		many = append(many, do(id))
+	}
 	var s job.WorkflowSpec
 	switch n % 5 {
 	case 0:
-		s = job.Chain("", do("a"), do("b"), do("c"), do("d"))
+		s = job.Chain("", many...)
 	case 1:
-		s = job.Group("", do("a"), do("b"), do("c"), do("d"), do("e"))
+		s = job.Group("", many...)
 	case 2:
-		s = job.Batch("", do("a"), do("b"), do("c")).On(job.OnComplete, call).On(job.OnSuccess, call).On(job.OnFailure, call)
+		s = job.Batch("", many...).On(job.OnComplete, call).On(job.OnSuccess, call).On(job.OnFailure, call)
 	case 3:
 		s = job.Graph("", do("a"), do("b"), do("c").After("a", "b"), do("d").After("a"), do("e").After("c", "d"))
 	default:
-		s = job.Chain("", do("a"), job.Inside("b", job.Batch("", do("x"), job.Inside("y", job.Group("", do("p"), do("q")))).On(job.OnComplete, call)), do("c"))
+		s = job.Chain("", do("a"), job.Inside("b", job.Batch("", do("x"), job.Inside("y", job.Group("", many...))).On(job.OnComplete, call)), do("c"))
 	}
 	s.ID = job.ID(uuid.Must(uuid.NewV7()).String())
 	return s
 }
 
+// stepsOf are the steps of the part of a workflow that has several sizes.
+func stepsOf(n int) []string {
+	return strings.Split("p q r s t u v", " ")[:2+n/5%6]
+}
+
+// fromEnv is a number from the environment, or the one that is used without it.
+func fromEnv(t *testing.T, name string, otherwise int) int {
+	t.Helper()
+	s := os.Getenv(name)
+	if s == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
 // TestWorkflowsOutliveKills: a server is killed again and again under workflows of five
 // kinds. Each comes to its end; every step that it needs has completed, in its order and
 // with the results before it; none has two jobs; and what was answered stays answered.
+// OUTRIDER_WORKFLOWS and OUTRIDER_KILLS say how many, 60 and 4 by themselves.
 func TestWorkflowsOutliveKills(t *testing.T) {
 	t.Parallel()
-	const many, kills = 60, 4
+	many, kills := fromEnv(t, "OUTRIDER_WORKFLOWS", 60), fromEnv(t, "OUTRIDER_KILLS", 4)
 	db := tempDB(t)
 	var specs []job.WorkflowSpec
 	for n := range many {
@@ -73,16 +103,22 @@ func TestWorkflowsOutliveKills(t *testing.T) {
 			}
 			for _, j := range jobs {
 				c := job.Claim{ID: j.ID, Token: j.Lease.Token}
-				if rand.IntN(25) == 0 {
+				switch rand.IntN(50) {
+				case 0, 1:
 					if _, err := s.Fail(ctx, c, job.Failure{Message: "no", Code: "DISCARD"}); err == nil {
 						mu.Lock()
 						failed[j.ID] = true
 						mu.Unlock()
 					}
-				} else if _, err := s.Ack(ctx, c, json.RawMessage(fmt.Sprintf("%q", j.Flow.Step))); err == nil {
-					mu.Lock()
-					acked[j.ID] = true
-					mu.Unlock()
+				case 2, 3: // it is tried again
+					_, _ = s.Fail(ctx, c, job.Failure{Message: "not now"})
+				case 4: // nobody hears of it until its reservation ends
+				default:
+					if _, err := s.Ack(ctx, c, json.RawMessage(fmt.Sprintf("%q", j.Flow.Step))); err == nil {
+						mu.Lock()
+						acked[j.ID] = true
+						mu.Unlock()
+					}
 				}
 			}
 		}
@@ -93,7 +129,7 @@ func TestWorkflowsOutliveKills(t *testing.T) {
 		for range 3 {
 			wg.Go(func() { work(ctx, s) })
 		}
-		for end := time.Now().Add(time.Minute); !until() && time.Now().Before(end); {
+		for end := time.Now().Add(time.Minute + time.Duration(many)*100*time.Millisecond); !until() && time.Now().Before(end); {
 			for n, spec := range specs {
 				if !started[n] {
 					_, _, err := s.StartWorkflow(ctx, spec)
@@ -120,7 +156,7 @@ func TestWorkflowsOutliveKills(t *testing.T) {
 	}
 	for range kills {
 		p, s := begin()
-		enough := answers() + 20 + rand.IntN(25)
+		enough := answers() + 4*many/(kills+1)*3/4 + rand.IntN(25) // about four steps each
 		run(p, s, func() bool { return answers() >= enough })
 		_ = p.Wait() // it was killed
 		s.Close()
@@ -168,7 +204,7 @@ func TestWorkflowsOutliveKills(t *testing.T) {
 		ends[w.State]++
 		judgeFlow(t, n, w, all[spec.ID])
 	}
-	t.Logf("%v, %d ACKs and %d FAILs were answered", ends, len(acked), len(failed))
+	t.Logf("%d kills, %v, %d ACKs and %d FAILs were answered", kills, ends, len(acked), len(failed))
 	s.Close()
 	p.signal(t)
 	p.end(t, 20*time.Second)
@@ -204,7 +240,14 @@ func judgeFlow(t *testing.T, n int, w *job.Workflow, jobs map[string]*job.Job) {
 		}
 		return "null"
 	}
-	completed := w.State == job.WorkflowCompleted
+	results := func(steps []string) string {
+		var all []string
+		for _, step := range steps {
+			all = append(all, result(step))
+		}
+		return "[" + strings.Join(all, ",") + "]"
+	}
+	many, completed := stepsOf(n), w.State == job.WorkflowCompleted
 	if w.State == job.WorkflowRunning {
 		wrong("it has not ended")
 	}
@@ -219,25 +262,25 @@ func judgeFlow(t *testing.T, n int, w *job.Workflow, jobs map[string]*job.Job) {
 	}
 	switch n % 5 {
 	case 0:
-		for i, step := range []string{"a", "b", "c", "d"} {
-			if before := []string{"", "a", "b", "c"}[i]; before != "" && ok(before) != (jobs[step] != nil) {
-				wrong("%s after %s", step, before)
+		for i, step := range many {
+			if i > 0 && ok(many[i-1]) != (jobs[step] != nil) {
+				wrong("%s after %s", step, many[i-1])
 			}
+			given(step, results(many[:i]))
 		}
-		given("d", `["a","b","c"]`)
-		if completed != ok("d") {
-			wrong("d completed: %t", ok("d"))
+		if last := many[len(many)-1]; completed != ok(last) {
+			wrong("%s completed: %t", last, ok(last))
 		}
 	case 1:
-		if len(jobs) != 5 || completed != (failures == 0) {
+		if len(jobs) != len(many) || completed != (failures == 0) {
 			wrong("%d jobs, %d failed", len(jobs), failures)
 		}
 	case 2:
-		broken := bad("a") || bad("b") || bad("c")
+		broken := slices.ContainsFunc(many, bad)
 		if jobs["on_complete"] == nil || (jobs["on_failure"] != nil) != broken || (jobs["on_success"] != nil) != !broken {
 			wrong("failed: %t, callbacks %v %v %v", broken, jobs["on_complete"], jobs["on_success"], jobs["on_failure"])
 		}
-		given("on_complete", "["+result("a")+","+result("b")+","+result("c")+"]")
+		given("on_complete", results(many))
 		if completed != !(bad("on_complete") || bad("on_failure") || bad("on_success")) {
 			wrong("its callbacks say otherwise")
 		}
@@ -250,9 +293,12 @@ func judgeFlow(t *testing.T, n int, w *job.Workflow, jobs map[string]*job.Job) {
 		if (jobs["b.x"] != nil) != ok("a") || (jobs["b.on_complete"] != nil) != ok("a") || (jobs["c"] != nil) != ok("b.on_complete") || completed != ok("c") {
 			wrong("%v", jobs)
 		}
-		inner := "null"
-		if ok("b.y.p") && ok("b.y.q") {
-			inner = `["b.y.p","b.y.q"]`
+		inner, within := "null", []string{}
+		for _, step := range many {
+			within = append(within, "b.y."+step)
+		}
+		if !slices.ContainsFunc(within, bad) {
+			inner = results(within)
 		}
 		given("c", `["a",[`+result("b.x")+`,`+inner+`]]`)
 	}

@@ -27,10 +27,13 @@ var flowing = []verdict{
 	{"a workflow with an id is started once", flowTwice},
 	{"a bad workflow stores nothing", flowBad},
 	{"a step that meets a unique job refuses the workflow, and later fails", flowUnique},
+	{"a step that takes the place of another of its workflow fails that", flowReplaces},
 	{"results that are too large for the next step refuse the ACK alone", flowTooLarge},
+	{"results that are too large and come together without an ACK fail the step that they are of", flowTooLargeLate},
 	{"workflows are listed by state and in pages", flowList},
 	{"what a request says of a workflow is dropped", flowReserved},
 	{"a dead letter of a running workflow is not removed", flowDead},
+	{"what a running workflow needs is neither purged nor deleted in bulk", flowNeeds},
 	{"the events of a workflow are told in order", flowEvents},
 }
 
@@ -357,6 +360,14 @@ func flowUnique(k *kit) {
 	k.none()
 }
 
+func flowReplaces(k *kit) {
+	alone := func(e *job.Envelope) { e.Unique = json.RawMessage(`{"key":"one","on_conflict":"replace"}`) }
+	w := k.start(job.Group("", do("a", alone), do("b", alone)))
+	k.flows(w.ID, job.WorkflowRunning, job.StepFailed, job.StepPending)
+	k.ack(k.step("b", `[]`), "")
+	k.flows(w.ID, job.WorkflowFailed, job.StepFailed, job.StepCompleted)
+}
+
 func flowTooLarge(k *kit) {
 	w := k.start(job.Chain("", do("a", nil), do("b", nil), do("c", nil)))
 	other := k.named("other.job")
@@ -380,6 +391,32 @@ func flowTooLarge(k *kit) {
 	k.ack(b, `"small"`)
 	k.ack(k.step("c", `[`+half+`,"small"]`), half)
 	k.flows(w.ID, job.WorkflowCompleted, job.StepCompleted, job.StepCompleted, job.StepCompleted)
+}
+
+// flowTooLargeLate ends a batch by a FAIL, and its result has no place beside another.
+func flowTooLargeLate(k *kit) {
+	large := `"` + strings.Repeat("x", job.MaxParentBytes*3/5) + `"`
+	inner := job.Inside("b", job.Batch("", do("x", nil), do("y", final)).On(job.OnSuccess, envelope(nil)))
+	play := func(given string) {
+		k.t.Helper()
+		k.ack(k.step("a", `[]`), large)
+		k.ack(k.step("b.x", given), large)
+		k.fail(k.step("b.y", given), job.Failure{Message: "no"})
+	}
+	w := k.start(job.Graph("", do("a", nil), inner, do("c", nil).After("a", "b")))
+	play(`[]`)
+	k.flows(w.ID, job.WorkflowFailed, job.StepCompleted, job.StepFailed, job.StepCancelled)
+	w = k.start(job.Chain("", do("a", nil), inner, do("c", nil)))
+	play(`[` + large + `]`)
+	k.flows(w.ID, job.WorkflowFailed, job.StepCompleted, job.StepFailed, job.StepCancelled)
+	w = k.start(job.Batch("", do("a", nil), inner).On(job.OnComplete, envelope(nil)))
+	play(`[]`)
+	c := k.step("on_complete", `[`+large+`,null]`)
+	if !strings.Contains(string(c.ParentErrors), "workflow_failed") {
+		k.t.Errorf("it is told %s", c.ParentErrors)
+	}
+	k.ack(c, "")
+	k.flows(w.ID, job.WorkflowCompleted, job.StepCompleted, job.StepFailed)
 }
 
 func flowList(k *kit) {
@@ -456,6 +493,33 @@ func flowDead(k *kit) {
 		k.t.Error(err)
 	}
 	k.flows(w.ID, job.WorkflowFailed, job.StepFailed, job.StepCompleted)
+}
+
+func flowNeeds(k *kit) {
+	w := k.start(job.Chain("", do("a", nil), do("b", nil)))
+	a := k.step("a", `[]`)
+	k.ack(a, `1`)
+	for _, dry := range []bool{true, false} {
+		purge := job.Purge{States: []job.State{job.Completed}, DryRun: dry}
+		if n, err := k.s.PurgeQueue(k.ctx(), a.Queue, purge); n != 0 || err != nil {
+			k.t.Errorf("purged %d, %v", n, err)
+		}
+		r, err := k.s.Bulk(k.ctx(), job.BulkAct{Action: job.BulkDelete, IDs: []job.ID{a.ID}, DryRun: dry})
+		if err != nil || len(r.Items) != 1 {
+			k.t.Fatalf("%+v, %v", r, err)
+		}
+		e := k.is("deletion of a step", r.Items[0].Err, job.Conflict)
+		if !strings.Contains(e.Message, string(w.ID)) {
+			k.t.Errorf("it says %q", e.Message)
+		}
+	}
+	k.ack(k.step("b", `[1]`), "")
+	for _, dry := range []bool{true, false} {
+		purge := job.Purge{States: []job.State{job.Completed}, DryRun: dry}
+		if n, err := k.s.PurgeQueue(k.ctx(), a.Queue, purge); n != 2 || err != nil {
+			k.t.Errorf("purged %d, %v", n, err)
+		}
+	}
 }
 
 func flowEvents(k *kit) {

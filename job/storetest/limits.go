@@ -87,6 +87,31 @@ func auditLimits(t Reporter, s job.Store, jobs []*job.Job) error {
 	})
 }
 
+// AuditLimit checks that of a key no more jobs are active than may be at once. It counts the
+// jobs themselves, and can be asked in each transaction, of what that leaves.
+func AuditLimit(t Reporter, tx job.ReadTx, key string, most int) {
+	t.Helper()
+	active := 0
+	for f := (job.Filter{States: []job.State{job.Active}, Limit: 1000}); ; {
+		page, err := tx.Jobs(f)
+		if err != nil {
+			t.Errorf("audit: %v", err)
+			return
+		}
+		for _, j := range page.Jobs {
+			if j.Asks() && j.LimitAsk().Key == key {
+				active++
+			}
+		}
+		if f.Cursor = page.Next; f.Cursor == "" {
+			break
+		}
+	}
+	if active > most {
+		t.Errorf("audit: %d jobs of the limit %s are active, at most %d may be", active, key, most)
+	}
+}
+
 func manyLimits() []*job.Limit {
 	ms := func(n int) time.Time { return Now.Add(time.Duration(n) * time.Millisecond) }
 	return []*job.Limit{
