@@ -164,9 +164,9 @@ CREATE TABLE crons (
   ahead_at    INTEGER,
   next_run_at INTEGER,
   last_run_at INTEGER,
-  last_job    TEXT,
+  last_job    TEXT,    -- its id, or that of a workflow behind "workflow "
   run_count   INTEGER NOT NULL,
-  runs        BLOB,    -- 25 bytes each: 0 or the number of the reason, the tick, the id of its job or zeros
+  runs        BLOB,    -- 25 bytes each: 0 or the number of the reason, the tick, the id of its job, of its workflow or zeros
   description TEXT,
   template    TEXT
 ) STRICT;

@@ -94,9 +94,10 @@ func (c *Client) Crons(ctx context.Context, f job.CronFilter) (job.CronPage, err
 	}
 }
 
-// TriggerCron makes a job of a schedule now; see [job.CronService].
-func (c *Client) TriggerCron(ctx context.Context, name string) (*job.Job, error) {
-	return ask(ctx, c, post(cronPath(name)+"/trigger", nil).unless(noCron(name)), wire.ReadJob)
+// TriggerCron makes a job or a workflow of a schedule now; see [job.CronService]. Of what
+// it made the answer has no At.
+func (c *Client) TriggerCron(ctx context.Context, name string) (job.CronJob, error) {
+	return ask(ctx, c, post(cronPath(name)+"/trigger", nil).unless(noCron(name)), wire.ReadTriggered)
 }
 
 // CronHistory tells of the newest runs; see [job.CronService].

@@ -59,8 +59,8 @@ func TestCronVerbs(t *testing.T) {
 		check("Cron", got, err)
 		got, err = c.DeleteCron(t.Context(), "daily")
 		check("DeleteCron", got, err)
-		if j, err := c.TriggerCron(t.Context(), "a.b-1"); err != nil || j.ID != id1 || string(j.Args) != "[1]" {
-			t.Errorf("TriggerCron: got %+v, %v", j, err)
+		if r, err := c.TriggerCron(t.Context(), "a.b-1"); err != nil || r.Flow != nil || r.JobID != id1 || r.Job.ID != id1 || string(r.Job.Args) != "[1]" {
+			t.Errorf("TriggerCron: got %+v, %v", r, err)
 		}
 	}, exchange{status: 201, body: cronAnswer("daily")}, exchange{status: 200, body: cronAnswer("daily")}, exchange{status: 200, body: cronAnswer("daily")},
 		exchange{status: 200, body: cronAnswer("daily")}, exchange{status: 200, body: `{"deleted":true,` + cronAnswer("daily")[1:]},

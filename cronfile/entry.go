@@ -18,10 +18,10 @@ import (
 
 // entryKeys are all members of an entry.
 var entryKeys = []string{"name", "cron", "expression", "schedule", "timezone", "overlap_policy", "enabled", "description",
-	"type", "args", "meta", "options", "job_template"}
+	"type", "args", "meta", "options", "workflow", "job_template"}
 
-// templateKeys are the members of a job that a schedule makes.
-var templateKeys = []string{"type", "args", "meta", "options"}
+// templateKeys are the members of what a schedule makes.
+var templateKeys = []string{"type", "args", "meta", "options", "workflow"}
 
 // expressionKeys are the names that the expression may have.
 var expressionKeys = []string{"cron", "expression", "schedule"}
@@ -135,7 +135,7 @@ func (e *Entry) readExpression(at lines, m map[string]any) error {
 	return nil
 }
 
-// readTemplate takes the job: under job_template, or beside the schedule.
+// readTemplate takes the job, or the workflow: under job_template, or beside the schedule.
 func (e *Entry) readTemplate(at lines, m map[string]any) error {
 	t := map[string]any{}
 	for _, key := range templateKeys {
@@ -154,10 +154,10 @@ func (e *Entry) readTemplate(at lines, m map[string]any) error {
 		}
 		t = maps.Clone(given) // aliases may share it
 	}
-	if t["type"] == nil {
-		return errors.New("type is required: the type of the job to make, such as report.generate")
+	if t["type"] == nil && t["workflow"] == nil {
+		return errors.New("type is required: the type of the job to make, such as report.generate; or a workflow")
 	}
-	if t["args"] == nil {
+	if t["args"] == nil && t["workflow"] == nil {
 		t["args"] = []any{}
 	}
 	var err error
@@ -202,7 +202,7 @@ func (e *Entry) check(at lines) error {
 		return err
 	}
 	field, _ := known.Details["field"].(string)
-	name, _, _ := strings.Cut(field, ".")
+	name, _, _ := strings.Cut(strings.TrimPrefix(field, "job_template."), ".")
 	keys := []string{name}
 	if name == "expression" {
 		keys = expressionKeys

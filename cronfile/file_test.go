@@ -29,6 +29,29 @@ func golden(t *testing.T, file, got string) {
 
 // files are files of schedules, right and wrong.
 var files = []struct{ name, text string }{
+	{"workflows.yaml", `
+crons:
+  - name: month-end
+    cron: "0 4 1 * *"
+    workflow:
+      type: chain
+      steps: [{type: books.close}, {type: report.send, args: [1.50]}]
+  - name: named
+    cron: "@daily"
+    job_template: {type: the.name, workflow: {steps: [{id: a, type: x.y}]}}
+  - name: beside
+    cron: "@daily"
+    workflow: {type: chain, steps: [{type: x.y}]}
+    args: [1]
+  - name: bad
+    cron: "@daily"
+    workflow:
+      steps: [{id: charge, type: x.y}, {id: ship, type: x.z, depends_on: [chrage]}]
+  - name: bad-inside
+    cron: "@daily"
+    job_template:
+      workflow: 7
+`},
 	{"both_dialects.yaml", `
 x-mail: &mail {queue: mail, retry: {max_attempts: 3}}
 crons:

@@ -7,10 +7,11 @@ import (
 )
 
 // Jobs that wait for one another stand in line: each names the one before it in
-// After, and whoever ends lets the next one go in the same transaction.
+// After, and whoever ends lets the next one go in the same transaction. The one before
+// may be a workflow, and so may who waits: then its first jobs do.
 
 // PushBehind is Push for a run of a schedule that waits, pending, for the end of
-// another job, unless that is empty.
+// another job or a workflow, unless that is empty.
 func (c *Checked) PushBehind(other ID, now time.Time) (*Job, error) {
 	if err := c.made(); err != nil {
 		return nil, err
@@ -46,8 +47,8 @@ func (j *Job) Leave() (next ID) {
 	return next
 }
 
-// Follow is for a job that waits for another, which has ended at now; next is what
-// its Leave has returned. The job waits for that, or goes on.
+// Follow is for a job that waits for another job or a workflow, which has ended at now;
+// next is what its Leave has returned. The job waits for that, or goes on.
 func (j *Job) Follow(next ID, now time.Time) error {
 	switch {
 	case j.State != Pending: // somebody has activated it

@@ -22,7 +22,7 @@ type CronSpec struct {
 	Enabled     *bool           // nil: as it is, and true for a new one
 	Description string          // for people, at most 1,000 characters
 	Source      string          // who keeps it: empty for the API, else a name such as "file"
-	Template    json.RawMessage // each run's job, as the body of a PUSH without id
+	Template    json.RawMessage // each run's job, as the body of a PUSH without id; or {"workflow": …}, as that of POST /workflows without id
 }
 
 // Cron is a stored schedule and what has become of it. Zero times mean "not yet".
@@ -35,16 +35,24 @@ type Cron struct {
 	HoleTo    time.Time // after the clock was set back by more than a day: those after SeenAt and before HoleTo may fire again
 	AheadAt   time.Time // and those from HoleTo to AheadAt are decided, too
 	NextRunAt time.Time // zero while it is paused
-	LastRunAt time.Time // the tick, or the instant of a trigger, that made a job last
-	LastJob   ID        // the job made last, by a tick or by hand
-	RunCount  int64     // jobs made
+	LastRunAt time.Time // the tick, or the instant of a trigger, that made a job or a workflow last
+	LastJob   ID        // the job made last, by a tick or by hand; empty if that was a workflow
+	LastFlow  ID        // the workflow made last; empty if that was a job
+	RunCount  int64     // jobs and workflows made
 	Runs      []CronRun // the newest MaxCronRuns ticks, the oldest first
+}
+
+// CronTemplate is what a schedule makes at each tick, checked: a job or a workflow.
+type CronTemplate struct {
+	Job  Checked       // the zero Checked where it makes a workflow
+	Flow *WorkflowSpec // nil where it makes a job
 }
 
 // CronRun is what became of one tick, or of one trigger by hand.
 type CronRun struct {
 	At      time.Time // the tick
 	JobID   ID        // empty when it made none
+	FlowID  ID        // the workflow that it made
 	Skipped string    // why it made none: see the reasons of CronSkipped
 }
 
@@ -113,10 +121,12 @@ type CronPage struct {
 	Next  string // empty on the last page
 }
 
-// CronJob is one line of a schedule's history: the job that a tick made, or why it made none.
+// CronJob is one line of a schedule's history: the job or the workflow that a tick
+// made, or why it made none.
 type CronJob struct {
 	CronRun
-	Job *Job // nil when there was none, or it has been removed after its retention
+	Job  *Job      // nil when there was none, or it has been removed after its retention
+	Flow *Workflow // the same of a workflow; in a history without its steps
 }
 
 // On reports whether the schedule fires.
@@ -127,6 +137,12 @@ func (c *Cron) Clone() *Cron {
 	d := *c
 	d.Runs = slices.Clone(c.Runs)
 	return &d
+}
+
+// Made takes note that a run has made a job or a workflow.
+func (c *Cron) Made(r CronRun) {
+	c.LastJob, c.LastFlow, c.LastRunAt = r.JobID, r.FlowID, r.At
+	c.RunCount++
 }
 
 // Note adds what became of a tick to the runs.
@@ -143,17 +159,17 @@ var cronName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*$`)
 func ValidCronName(s string) bool { return len(s) <= MaxCronName && cronName.MatchString(s) }
 
 // Validate checks all of a schedule but its expression and its time zone, fills
-// the overlap policy, and returns the envelope of its jobs, before any of them.
-func (s *CronSpec) Validate() (Checked, error) {
+// the overlap policy, and returns what it makes, before any of its runs.
+func (s *CronSpec) Validate() (CronTemplate, error) {
 	switch {
 	case s.Name == "":
-		return Checked{}, invalid(Invalid, "name", `is required: a name of its own, such as "nightly-report"`)
+		return CronTemplate{}, invalid(Invalid, "name", `is required: a name of its own, such as "nightly-report"`)
 	case len(s.Name) > MaxCronName:
-		return Checked{}, invalid(Invalid, "name", "must be at most %d characters, got %d", MaxCronName, len(s.Name))
+		return CronTemplate{}, invalid(Invalid, "name", "must be at most %d characters, got %d", MaxCronName, len(s.Name))
 	case !cronName.MatchString(s.Name):
-		return Checked{}, invalid(Invalid, "name", "must be letters a-z, digits, hyphens and dots, a letter or a digit first, got %.80q", s.Name)
+		return CronTemplate{}, invalid(Invalid, "name", "must be letters a-z, digits, hyphens and dots, a letter or a digit first, got %.80q", s.Name)
 	case utf8.RuneCountInString(s.Description) > maxCronDescription:
-		return Checked{}, invalid(Invalid, "description", "must be at most %d characters, got %d", maxCronDescription, utf8.RuneCountInString(s.Description))
+		return CronTemplate{}, invalid(Invalid, "description", "must be at most %d characters, got %d", maxCronDescription, utf8.RuneCountInString(s.Description))
 	}
 	switch s.Overlap {
 	case "":
@@ -162,19 +178,24 @@ func (s *CronSpec) Validate() (Checked, error) {
 		s.Overlap = OverlapEnqueue
 	case OverlapSkip, OverlapAllow, OverlapCancel, OverlapEnqueue:
 	default:
-		return Checked{}, invalid(Invalid, "overlap_policy", "must be skip, allow, cancel_previous or enqueue, got %.40q", string(s.Overlap))
+		return CronTemplate{}, invalid(Invalid, "overlap_policy", "must be skip, allow, cancel_previous or enqueue, got %.40q", string(s.Overlap))
 	}
 	if len(s.Template) == 0 || s.Template[0] != '{' {
-		return Checked{}, invalid(Invalid, "job_template", `is required: an object with the type and the args of the jobs, such as {"type": "report.generate", "args": []}`)
+		return CronTemplate{}, invalid(Invalid, "job_template", `is required: an object with the type and the args of the jobs, such as {"type": "report.generate", "args": []}, or with a workflow`)
 	}
-	return s.envelope()
+	if err := CheckJSON(s.Template); err != nil {
+		return CronTemplate{}, invalid(Invalid, "job_template", "must be a JSON object: %v", err)
+	}
+	if s.makesFlow() {
+		w, err := s.flow()
+		return CronTemplate{Flow: w}, err
+	}
+	c, err := s.envelope()
+	return CronTemplate{Job: c}, err
 }
 
-// envelope reads the template.
+// envelope reads the template of a job.
 func (s *CronSpec) envelope() (Checked, error) {
-	if err := CheckJSON(s.Template); err != nil {
-		return Checked{}, invalid(Invalid, "job_template", "must be a JSON object: %v", err)
-	}
 	given, options := names.Set(s.Template), names.Set(rawjson.Member(s.Template, "options"))
 	if given["id"] || slices.ContainsFunc(customIDs[:], func(name string) bool { return given[name] || options[name] }) {
 		return Checked{}, invalid(Invalid, "job_template.id", "must not be given: each run has an id of its own")
@@ -198,7 +219,7 @@ func (s *CronSpec) envelope() (Checked, error) {
 // template, so that none is refused at night for what was taken by day.
 func (s *CronSpec) checkRun(template Checked) error {
 	run := Job{Envelope: template.e}
-	run.Meta = (&Cron{CronSpec: *s}).runMeta(template.e.Meta, Forever, Forever)
+	run.Meta = runMeta(s.Name, template.e.Meta, Forever, Forever)
 	run.waitFor(ID(strings.Repeat("0", 36)))
 	err := run.checkBounds()
 	if e := new(Error); errors.As(err, &e) {
@@ -300,15 +321,15 @@ func (s *CronSpec) Same(t *CronSpec) bool {
 // in its meta (contract §4.16). at is the tick, now the present. The error is
 // about a meta that is too large with it, or about a key that chooses members of meta.
 func (c *Cron) Instance(template Checked, id ID, at, now time.Time) (Checked, error) {
-	run, err := template.withMeta(c.runMeta(template.e.Meta, at, now))
+	run, err := template.withMeta(runMeta(c.Name, template.e.Meta, at, now))
 	run.e.ID = id
 	return run, err
 }
 
-// runMeta is the meta of a run, with that of the template in it.
-func (c *Cron) runMeta(meta json.RawMessage, at, now time.Time) json.RawMessage {
-	o := rawjson.Object(make([]byte, 0, len(meta)+len(c.Name)+128))
-	o.Str("cron_name", c.Name)
+// runMeta is the meta of a run of a schedule, with that of the template in it.
+func runMeta(name string, meta json.RawMessage, at, now time.Time) json.RawMessage {
+	o := rawjson.Object(make([]byte, 0, len(meta)+len(name)+128))
+	o.Str("cron_name", name)
 	o.Time("cron_scheduled_at", at)
 	o.Time("cron_triggered_at", now)
 	o.Splice(withoutRun(meta))
@@ -331,15 +352,17 @@ func withoutRun(meta json.RawMessage) json.RawMessage {
 type Tick struct {
 	Name     string // of the schedule
 	At       time.Time
-	Overlap  Overlap // skip or allow
-	Envelope Checked // of the job, with its ID
+	Overlap  Overlap       // skip or allow
+	Envelope Checked       // of the job, with its ID
+	Flow     *WorkflowSpec // instead of Envelope: the workflow, with its ID
 }
 
 // CronEvent is an event of a schedule: kind is one of CronTriggered, CronSkipped
-// and CronMissed. id is the job that was made, at the tick, and reason why none was.
+// and CronMissed.
 func CronEvent(kind, name string, now time.Time, r CronRun) Event {
 	o := rawjson.Object(make([]byte, 0, 128))
 	o.Str("cron_name", name)
+	o.Optional("workflow_id", string(r.FlowID))
 	o.Optional("reason", r.Skipped)
 	o.Time("scheduled_at", r.At)
 	if late := now.Sub(r.At); kind == CronTriggered && late >= time.Second {

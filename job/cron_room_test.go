@@ -29,7 +29,7 @@ func TestRunsHaveRoomForTheirMeta(t *testing.T) {
 			}
 			taken++
 			c := &Cron{CronSpec: s}
-			run, err := c.Instance(template, id, at, at)
+			run, err := c.Instance(template.Job, id, at, at)
 			if err != nil {
 				t.Fatalf("meta of %d bytes: %v", len(meta), err)
 			}

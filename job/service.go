@@ -258,10 +258,10 @@ type CronService interface {
 	Crons(ctx context.Context, f CronFilter) (CronPage, error)
 	// DeleteCron removes a schedule and returns it as it was. Its jobs stay. NotFound.
 	DeleteCron(ctx context.Context, name string) (*Cron, error)
-	// TriggerCron makes a job of a schedule now, paused or not; its next run stays
-	// what it was. Conflict when the overlap policy is skip and the job before has
-	// not ended. NotFound.
-	TriggerCron(ctx context.Context, name string) (*Job, error)
+	// TriggerCron makes a job, or a workflow, of a schedule now, paused or not; its next
+	// run stays what it was. Conflict when the overlap policy is skip and the run before
+	// has not ended. NotFound.
+	TriggerCron(ctx context.Context, name string) (CronJob, error)
 	// CronHistory tells of the newest runs, the newest first: at most n of them,
 	// and MaxCronRuns with 0. NotFound.
 	CronHistory(ctx context.Context, name string, n int) ([]CronJob, error)

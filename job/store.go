@@ -212,7 +212,7 @@ type WorkTx interface {
 	Due(s State, before time.Time, n int) ([]*Job, error)
 	// NextDue returns the earliest DueAt of state s, or the zero time.
 	NextDue(s State) (time.Time, error)
-	// Waiting returns the jobs with this After, by id.
+	// Waiting returns the jobs with this After, by id; it is the ID of a job or a workflow.
 	Waiting(ID) ([]*Job, error)
 	// Dead returns up to n dead letters, those that died first at the front. Of
 	// f it heeds Queue, Type, ErrorType, Since and Until.

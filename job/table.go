@@ -152,9 +152,9 @@ func indexJourneys() {
 	}
 }
 
-// InTemplate reports whether a name in a request may speak of the job of a schedule.
+// InTemplate reports whether a name in a request may speak of the job, or the workflow, of a schedule.
 func InTemplate(name string) bool {
-	return spellings[name].is&(isAsked|isEchoed) != 0 && name != "specversion" && name != "id" && !slices.Contains(customIDs[:], name)
+	return name == templateFlow || spellings[name].is&(isAsked|isEchoed) != 0 && name != "specversion" && name != "id" && !slices.Contains(customIDs[:], name)
 }
 
 // Column is how a store keeps a member of a job. A value is nil, an int64, a string

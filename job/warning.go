@@ -53,6 +53,9 @@ func unread(name string) Warning {
 // Warnings are those of the jobs that a schedule makes; nil where its template
 // cannot be read.
 func (s *CronSpec) Warnings() []Warning {
+	if s.makesFlow() {
+		return nil
+	}
 	c, err := ParseEnvelope(s.Template)
 	if err != nil {
 		return nil

@@ -38,6 +38,7 @@ type FlowTurn struct {
 	root  *FlowNode // as it was read: for its kind and its name
 	queue []stepEnd
 	acked bool // an ACK is the cause, which may be refused
+	after ID   // whom the first jobs wait for, empty for nobody
 	fed   int  // bytes fed to the steps that were released
 }
 
@@ -56,9 +57,10 @@ func Turn(id ID, book FlowBook, now time.Time) *FlowTurn {
 	return &FlowTurn{id: id, book: book, now: now}
 }
 
-// Begin releases what of a new workflow may run at once. Its nodes are not stored yet.
-func (t *FlowTurn) Begin(root *FlowNode) error {
-	t.root, t.acked = root, true
+// Begin releases what of a new workflow may run at once, or once the job or the workflow
+// after has ended, unless that is empty. Its nodes are not stored yet.
+func (t *FlowTurn) Begin(root *FlowNode, after ID) error {
+	t.root, t.acked, t.after = root, true, after
 	if err := t.event("workflow.started", root, "", "", ""); err != nil {
 		return err
 	}
@@ -607,7 +609,7 @@ func (t *FlowTurn) jobOf(n *FlowNode) (*Job, error) {
 		}
 		n.check = &c
 	}
-	j, err := n.check.Push(t.now)
+	j, err := n.check.PushBehind(t.after, t.now)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -50,7 +51,7 @@ const (
 // another server is not seen: overlap between servers wants OnComplete. live is
 // asked inside a transaction and must not wait for the app.
 //
-// Every tick has its job's id. After an error nothing is known: the same ticks
+// Every tick has the id of its job, or of its workflow. After an error nothing is known: the same ticks
 // with the same ids may be asked for again, and those that were written by this
 // server, although the answer was lost, are told as such. What was decided stays.
 // It ends after 15 s for each 200 ticks at the latest, but for live.
@@ -68,7 +69,7 @@ func (t *Ticks) Fire(ctx context.Context, ticks []job.Tick, live func(job.ID) (b
 		if n := len(tick.Name); n == 0 || n > job.MaxCronName {
 			return nil, job.Errorf(job.Invalid, "a tick has the name of its schedule, 1 to %d characters, got %d", job.MaxCronName, n)
 		}
-		row, err := newRow(tick.Envelope)
+		row, err := rowOf(tick)
 		if err != nil {
 			skipped[i] = job.SkippedRejected
 			continue
@@ -84,6 +85,20 @@ func (t *Ticks) Fire(ctx context.Context, ticks []job.Tick, live func(job.ID) (b
 	}
 	t.trim(ctx)
 	return skipped, nil
+}
+
+// rowOf is the row of what a tick makes.
+func rowOf(t job.Tick) (row, error) {
+	if t.Flow == nil {
+		return newRow(t.Envelope)
+	}
+	flow := *t.Flow
+	flow.ID = "" // it is that of the row
+	o := rawjson.Object(nil)
+	o.Raw("workflow", flow.AppendBody(nil))
+	r := row{jobID: string(t.Flow.ID), typ: t.Name, args: []byte("[]"), options: o.Close()}
+	_, err := r.spec("")
+	return r, err
 }
 
 // wantedTick is a tick that this server wants.

@@ -78,3 +78,34 @@ func TestARowIsAWorkflow(t *testing.T) {
 		t.Errorf("%v, %d parked", err, w.count("parked"))
 	}
 }
+
+// A tick of a schedule of workflows is a row that is one, and only one server writes it.
+func TestATickIsAWorkflow(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		spec, err := job.ParseWorkflow([]byte(`{"type":"batch","name":"n","jobs":[{"type":"a.b","args":[1e2]},{"type":"chain","steps":[{"type":"c.d"}]}],"callbacks":{"on_failure":{"type":"e.f"}}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := func(id job.ID) job.Tick {
+			own := spec
+			own.ID = id
+			return job.Tick{Name: "month-end", At: minute(0), Overlap: job.OverlapSkip, Flow: &own}
+		}
+		first, second := of("01980000-0000-7000-8000-000000000001"), of("01980000-0000-7000-8000-000000000002")
+		fire(t, outbox.NewTicks(w.again(), w.d), nil, "", first)
+		fire(t, outbox.NewTicks(w.again(), w.d), nil, job.SkippedElsewhere, second)
+		fire(t, outbox.NewTicks(w.again(), w.d), nil, "", first) // its answer was lost
+		s := &flowServer{server: w.server, specs: map[job.ID]job.WorkflowSpec{}}
+		r := outbox.NewRelay(w.relayDB, w.d, s, outbox.RelayOptions{Owner: "the job server", Keep: time.Hour, Log: new(journal).log()})
+		if _, err := r.Step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		got := s.specs[first.Flow.ID]
+		if want := string(first.Flow.AppendBody(nil)); len(s.specs) != 1 || string(got.AppendBody(nil)) != want {
+			t.Errorf("%d workflows, got %s, want %s", len(s.specs), got.AppendBody(nil), want)
+		}
+		later := of("01980000-0000-7000-8000-000000000003")
+		later.At = later.At.Add(time.Minute)
+		fire(t, outbox.NewTicks(w.again(), w.d), func(id job.ID) (bool, error) { return id == first.Flow.ID, nil }, job.SkippedOverlap, later)
+	})
+}

@@ -234,7 +234,8 @@ var answers = map[string]struct {
 		return one(s.DedupOwner(w.t.Context(), w.retryable().Queue, "d"))
 	}},
 	"TriggerCron": {clean: true, ask: func(w *omitWorld, s job.Service) ([]*job.Job, error) {
-		return one(s.TriggerCron(w.t.Context(), w.cron()))
+		r, err := s.TriggerCron(w.t.Context(), w.cron())
+		return one(r.Job, err)
 	}},
 	"CronHistory": {ask: func(w *omitWorld, s job.Service) ([]*job.Job, error) {
 		runs, err := s.CronHistory(w.t.Context(), w.cron(), 0)

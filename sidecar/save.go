@@ -22,7 +22,9 @@ type turn struct {
 	serving *serving  // nil as long as nobody waited for its jobs
 	gates   *gates    // nil as long as no queue of its is limited as a whole
 
-	released int // changes of which release has seen what follows
+	released int         // changes of which release has seen what follows
+	ended    []endedFlow // the workflows that have ended
+	followed int         // those of them for whose end nobody waits any more
 }
 
 // change is what a transaction has done to one job.
@@ -44,6 +46,7 @@ func (s *Sidecar) update(ctx context.Context, fn func(*turn) error) error {
 	run := func(tx job.Tx) error {
 		s.unserve(t)
 		t.WorkTx, t.jobs, t.changes, t.released, t.gates = tx, tx, t.room[:0], 0, nil
+		t.ended, t.followed = nil, 0
 		if t.limits != nil {
 			t.limits.opens = time.Time{}
 		}
@@ -122,34 +125,51 @@ func (t *turn) stored(c change, write func(*job.Job) error) error {
 }
 
 // release does what follows from the changes that it has not seen: for workflows, and
-// for those that waited for a job which this transaction has ended. It comes last: of
-// who waits there is no older copy then that is still to be saved.
+// for those that waited for a job or a workflow which this transaction has ended. It
+// comes last: of who waits there is no older copy then that is still to be saved.
 func (t *turn) release() error {
-	for ; t.released < len(t.changes); t.released++ {
+	for t.released < len(t.changes) || t.followed < len(t.ended) {
+		if t.released == len(t.changes) {
+			f := t.ended[t.followed]
+			t.followed++
+			if err := t.letGo(f.id, f.at); err != nil {
+				return err
+			}
+			continue
+		}
 		c := t.changes[t.released]
+		t.released++
 		if c.job.Flow != nil {
 			if err := t.followFlow(c); err != nil {
 				return err
 			}
 		}
-		if !c.ends() {
-			continue
+		if c.ends() {
+			if err := t.letGo(c.job.ID, c.job.FinishedAt); err != nil {
+				return err
+			}
 		}
-		waiting, err := t.Waiting(c.job.ID)
-		if err != nil {
+	}
+	return nil
+}
+
+// letGo lets those go on that waited for the job or the workflow id, which has ended at
+// that time.
+func (t *turn) letGo(id job.ID, at time.Time) error {
+	waiting, err := t.Waiting(id)
+	if err != nil {
+		return err
+	}
+	for _, w := range waiting {
+		next := t.alive(id)
+		if next == w.ID { // they waited for one another
+			next = ""
+		}
+		if err := w.Follow(next, at); err != nil {
 			return err
 		}
-		for _, w := range waiting {
-			next := t.alive(c.next)
-			if next == w.ID { // they waited for one another
-				next = ""
-			}
-			if err := w.Follow(next, c.job.FinishedAt); err != nil {
-				return err
-			}
-			if err := t.rewrite(w); err != nil {
-				return err
-			}
+		if err := t.rewrite(w); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -159,14 +179,40 @@ func (t *turn) release() error {
 // none where they wait in a circle, as jobs of an older file may: no walk is longer
 // than there are changes.
 func (t *turn) alive(id job.ID) job.ID {
-	for range len(t.changes) + 1 {
-		i := slices.IndexFunc(t.changes, func(c change) bool { return c.job.ID == id && c.ends() })
-		if id == "" || i < 0 {
+	for range len(t.changes) + len(t.ended) + 1 {
+		next, ended := t.leftTo(id)
+		if id == "" || !ended {
 			return id
 		}
-		id = t.changes[i].next
+		id = next
 	}
 	return ""
+}
+
+// leftTo reports whether a job or a workflow has ended, and whom those wait for now that
+// waited for it. A workflow that was stopped before it began has left them whom its first
+// jobs have waited for.
+func (t *turn) leftTo(id job.ID) (next job.ID, ended bool) {
+	for _, c := range t.changes {
+		if c.job.ID == id && c.ends() {
+			return c.next, true
+		}
+	}
+	if !slices.ContainsFunc(t.ended, func(f endedFlow) bool { return f.id == id }) {
+		return "", false
+	}
+	for _, c := range t.changes {
+		if c.next != "" && c.job.Flow != nil && c.job.Flow.Workflow == id {
+			return c.next, true
+		}
+	}
+	return "", true
+}
+
+// endedFlow is a workflow that a transaction has ended.
+type endedFlow struct {
+	id job.ID
+	at time.Time
 }
 
 // insert stores a new job.

@@ -17,7 +17,7 @@ type cronService = job.CronService
 
 // schedules makes the schedules of this service.
 func (s *Sidecar) schedules() *schedule.Schedules {
-	return schedule.New(schedule.Host{Log: s.log, Now: s.now, NewID: s.o.NewID, Admit: s.admitRun, Show: s.show,
+	return schedule.New(schedule.Host{Log: s.log, Now: s.now, NewID: s.o.NewID, Admit: s.admitRun, AdmitFlow: s.admitSteps, Show: s.show,
 		View: func(ctx context.Context, fn func(job.ReadTx) error) error { return s.store.View(ctx, fn) },
 		Update: func(ctx context.Context, fn func(schedule.Tx) error) error {
 			return s.update(ctx, func(t *turn) error { return fn(cronTurn{t, s}) })
@@ -60,6 +60,14 @@ func (t cronTurn) Insert(js ...*job.Job) error {
 
 func (t cronTurn) InsertKeyed(j *job.Job, now time.Time) (job.Receipt, error) {
 	return t.s.insertKeyed(t.turn, j, now, taken)
+}
+
+func (t cronTurn) BeginFlow(f *job.Flow, behind job.ID, now time.Time) (*job.Workflow, error) {
+	return t.beginFlow(f, behind, now)
+}
+
+func (t cronTurn) CancelFlow(f *job.Flow, by, reason string, now time.Time) error {
+	return job.Turn(f.ID, flowBook{t.turn, f.ID}, now).Cancel(by, reason, f.Count)
 }
 
 func (t cronTurn) Left(j *job.Job) *job.Job {

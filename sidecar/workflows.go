@@ -32,7 +32,7 @@ func (s *Sidecar) StartWorkflow(ctx context.Context, spec job.WorkflowSpec) (w *
 		w, existing, ended = nil, false, false
 		old, err := t.Flow(f.ID)
 		if job.KindOf(err) == job.NotFound && err != nil {
-			w, err = t.beginFlow(f.Copy(), now)
+			w, err = t.beginFlow(f.Copy(), "", now)
 			ended = slices.ContainsFunc(t.changes, func(c change) bool { return c.ends() && c.job.Flow != nil && c.job.Flow.Workflow == f.ID })
 			return err
 		}
@@ -92,9 +92,10 @@ func atStep(err error, n *job.FlowNode) error {
 	return e
 }
 
-// beginFlow stores a new workflow, which is the turn's to change.
-func (t *turn) beginFlow(f *job.Flow, now time.Time) (*job.Workflow, error) {
-	if err := job.Turn(f.ID, newFlow{flowBook{t, f.ID}, f}, now).Begin(f.Nodes[0]); err != nil {
+// beginFlow stores a new workflow, which is the turn's to change. Its first jobs wait for
+// the end of behind, a job or a workflow, unless that is empty.
+func (t *turn) beginFlow(f *job.Flow, behind job.ID, now time.Time) (*job.Workflow, error) {
+	if err := job.Turn(f.ID, newFlow{flowBook{t, f.ID}, f}, now).Begin(f.Nodes[0], behind); err != nil {
 		return nil, err
 	}
 	if err := f.Freeze(); err != nil {
@@ -124,6 +125,7 @@ func (b flowBook) SaveFlowNode(n *job.FlowNode) error { return b.turn.SaveFlowNo
 func (b flowBook) SaveJob(j *job.Job) error           { return b.save(j) }
 func (b flowBook) AddEvent(e job.Event) error         { return b.addEvent(e) }
 func (b flowBook) EndFlow(to job.WorkflowState, at time.Time) error {
+	b.ended = append(b.ended, endedFlow{b.id, at})
 	return b.turn.EndFlow(b.id, to, at)
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -47,7 +48,18 @@ func cronArgs(c *job.Cron) []any {
 // steppedArgs are the columns that a step changes.
 func steppedArgs(args []driver.Value, c *job.Cron) []driver.Value {
 	return append(args, millis(c.SeenAt), millis(c.HoleTo), millis(c.AheadAt),
-		millis(c.NextRunAt), millis(c.LastRunAt), text(c.LastJob), c.RunCount, runsAs(c.Runs))
+		millis(c.NextRunAt), millis(c.LastRunAt), lastRun(c), c.RunCount, runsAs(c.Runs))
+}
+
+// lastFlow is in front of the id of a workflow in the column last_job.
+const lastFlow = "workflow "
+
+// lastRun is what a schedule made last, NULL for nothing.
+func lastRun(c *job.Cron) driver.Value {
+	if c.LastFlow != "" {
+		return lastFlow + string(c.LastFlow)
+	}
+	return text(c.LastJob)
 }
 
 // cronFrom reads the columns of cronColumns.
@@ -63,7 +75,13 @@ func cronFrom[V any](values []V) (*job.Cron, error) {
 	c.CreatedAt, c.UpdatedAt, c.AnchorAt = r.time(), r.time(), r.time()
 	c.SeenAt, c.HoleTo, c.AheadAt = r.time(), r.time(), r.time()
 	c.NextRunAt, c.LastRunAt = r.time(), r.time()
-	c.LastJob, c.RunCount = job.ID(r.str()), r.int()
+	last := r.str()
+	if flow, ok := strings.CutPrefix(last, lastFlow); ok {
+		c.LastFlow = job.ID(flow)
+	} else {
+		c.LastJob = job.ID(last)
+	}
+	c.RunCount = r.int()
 	c.Runs = runsFrom(r.blob())
 	c.Description, c.Template = r.str(), r.raw()
 	if r.bad || c.Name == "" || c.Template != nil && !json.Valid(c.Template) {
@@ -73,11 +91,11 @@ func cronFrom[V any](values []V) (*job.Cron, error) {
 }
 
 // runSize is how many bytes a stored run has: its kind, its tick in
-// milliseconds, and the id of its job.
+// milliseconds, and the id of its job or its workflow.
 const runSize = 1 + 8 + 16
 
 // runKinds numbers what became of a tick. The numbers are in files: new ones go to the end.
-var runKinds = []string{"", job.SkippedOverlap, job.SkippedDST, job.SkippedDuplicate, job.SkippedRejected, job.SkippedClock, job.SkippedElsewhere}
+var runKinds = []string{"", job.SkippedOverlap, job.SkippedDST, job.SkippedDuplicate, job.SkippedRejected, job.SkippedClock, job.SkippedElsewhere, madeFlow}
 
 // otherKind stands for a reason that has no number, and is read as otherReason;
 // so is a number that a later outrider has given.
@@ -85,6 +103,9 @@ const (
 	otherKind   = 255
 	otherReason = "other"
 )
+
+// madeFlow stands for no reason: the run has made a workflow.
+const madeFlow = "workflow"
 
 // runsAs is how runs are stored, NULL for none.
 func runsAs(runs []job.CronRun) driver.Value {
@@ -98,6 +119,10 @@ func runsAs(runs []job.CronRun) driver.Value {
 			kind = otherKind
 		}
 		id, _ := uuid.Parse(string(r.JobID)) // zeros for none
+		if r.FlowID != "" {
+			kind = slices.Index(runKinds, madeFlow)
+			id, _ = uuid.Parse(string(r.FlowID))
+		}
 		b = append(b, byte(kind))
 		b = binary.BigEndian.AppendUint64(b, uint64(r.At.UnixMilli()))
 		b = append(b, id[:]...)
@@ -116,7 +141,11 @@ func runsFrom(b []byte) []job.CronRun {
 		if kind := int(b[0]); kind < len(runKinds) {
 			r.Skipped = runKinds[kind]
 		}
-		if id := uuid.UUID(b[9:runSize]); id != uuid.Nil {
+		id := uuid.UUID(b[9:runSize])
+		switch {
+		case r.Skipped == madeFlow:
+			r.Skipped, r.FlowID = "", job.ID(id.String())
+		case id != uuid.Nil:
 			r.JobID = job.ID(id.String())
 		}
 		runs = append(runs, r)

@@ -122,13 +122,18 @@ func (a *app) cronTriggerCommand() *cobra.Command {
 		Use:        "trigger NAME",
 		SuggestFor: []string{"run", "fire"},
 		Short:      "Run a schedule now; its next run does not change",
-		Long: "Makes a job of a schedule now, paused or not. Its overlap policy applies: with skip no job is made while the\n" +
-			"previous job has not ended; wait for it, or cancel it.",
+		Long: "Makes a job, or a workflow, of a schedule now, paused or not. Its overlap policy applies: with skip nothing\n" +
+			"is made while the previous run has not ended; wait for it, or cancel it.",
 	}, http.MethodPost, always("/trigger"), func(ctx context.Context, q *question, name string) error {
-		j, err := q.client.TriggerCron(ctx, name)
+		r, err := q.client.TriggerCron(ctx, name)
 		if err != nil {
 			return err
 		}
+		if w := r.Flow; w != nil {
+			_, err = fmt.Fprintf(q.out, "made workflow %s (%s %q), which is %s\n", w.ID, w.Kind, w.Name, w.State)
+			return err
+		}
+		j := r.Job
 		_, err = fmt.Fprintf(q.out, "made job %s (%s in queue %s), which is %s\n", j.ID, j.Type, j.Queue, j.State)
 		return err
 	})
@@ -217,6 +222,11 @@ func printHistory(out io.Writer, c *job.Cron, runs []job.CronJob) error {
 		case r.Job != nil:
 			row[1], row[2] = string(r.JobID), string(r.Job.State)
 			row[3], row[4] = instant(r.Job.StartedAt), instant(r.Job.FinishedAt)
+		case r.Flow != nil:
+			row[1], row[2] = "workflow "+string(r.FlowID), string(r.Flow.State)
+			row[3], row[4] = instant(r.Flow.CreatedAt), instant(r.Flow.FinishedAt)
+		case r.FlowID != "":
+			row[1], row[2] = "workflow "+string(r.FlowID), "not here: removed, or on another server"
 		case r.JobID != "":
 			row[1], row[2] = string(r.JobID), "not here: removed, or on another server"
 		default:

@@ -98,7 +98,7 @@ func appendCron(b *rawjson.Writer, c *job.Cron, flat bool) {
 	b.Int("run_count", c.RunCount)
 	orNull(b, "created_at", c.CreatedAt)
 	orNull(b, "updated_at", c.UpdatedAt)
-	b.Optional("source", c.Source).Optional("last_job_id", string(c.LastJob))
+	b.Optional("source", c.Source).Optional("last_job_id", string(c.LastJob)).Optional("last_workflow_id", string(c.LastFlow))
 }
 
 // bothCrons appends a schedule under the two names that clients look for.
@@ -163,14 +163,31 @@ func AppendCrons(dst []byte, page job.CronPage, p Paging, plural bool) []byte {
 }
 
 // AppendTriggered appends the answer to a run by hand.
-func AppendTriggered(dst []byte, name string, j *job.Job) []byte {
+func AppendTriggered(dst []byte, name string, r job.CronJob) []byte {
 	b := rawjson.Object(dst)
-	b.Str("job_id", string(j.ID))
-	wholeJob(&b, j)
+	if r.Flow != nil {
+		b.Str("workflow_id", string(r.FlowID)).Optional("job_id", string(firstJob(r.Flow)))
+		b.Object("workflow")
+		appendWorkflow(&b, r.Flow)
+		b.End()
+	} else {
+		b.Str("job_id", string(r.JobID))
+		wholeJob(&b, r.Job)
+	}
 	return b.Str("cron_name", name).Close()
 }
 
-// States of a line of the history that has no job.
+// firstJob is the first job that is stored of a workflow.
+func firstJob(w *job.Workflow) job.ID {
+	for _, s := range w.Steps {
+		if len(s.JobIDs) > 0 {
+			return s.JobIDs[0]
+		}
+	}
+	return ""
+}
+
+// States of a line of the history that has neither a job nor a workflow.
 const (
 	cronSkipped = "skipped" // none was made
 	cronRemoved = "removed" // it was removed after its retention
@@ -187,21 +204,32 @@ func AppendCronHistory(dst []byte, runs []job.CronJob, p Paging, whole bool) []b
 
 func appendRun(b *rawjson.Writer, r job.CronJob, whole bool) {
 	var started, ended time.Time
-	if r.JobID == "" {
-		b.Null("job_id").Str("state", cronSkipped)
-	} else {
-		state := cronRemoved
-		if r.Job != nil {
-			state, started, ended = string(r.Job.State), r.Job.StartedAt, r.Job.FinishedAt
-		}
-		b.Str("job_id", string(r.JobID)).Str("state", state)
+	state := cronRemoved
+	switch {
+	case r.Job != nil:
+		state, started, ended = string(r.Job.State), r.Job.StartedAt, r.Job.FinishedAt
+	case r.Flow != nil:
+		state, started, ended = string(r.Flow.State), r.Flow.CreatedAt, r.Flow.FinishedAt
+	case r.JobID == "" && r.FlowID == "":
+		state = cronSkipped
 	}
+	if r.JobID == "" {
+		b.Null("job_id")
+	} else {
+		b.Str("job_id", string(r.JobID))
+	}
+	b.Optional("workflow_id", string(r.FlowID)).Str("state", state)
 	orNull(b, "scheduled_at", r.At)
 	orNull(b, "started_at", started)
 	orNull(b, "completed_at", ended)
 	b.Optional("reason", r.Skipped)
 	if whole && r.Job != nil {
 		wholeJob(b, r.Job)
+	}
+	if whole && r.Flow != nil {
+		b.Object("workflow")
+		workflowHead(b, r.Flow)
+		b.End()
 	}
 }
 

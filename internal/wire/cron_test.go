@@ -199,8 +199,8 @@ func TestDecodeCronPatchOfAQueue(t *testing.T) {
 			t.Fatal(err)
 		}
 		c, err := s.Validate()
-		if e := c.Envelope(); err != nil || e.Queue != "q" || string(shown(s.Template).queue) != `"q"` {
-			t.Errorf("%s: got %q, %v in %s", template, c.Envelope().Queue, err, s.Template)
+		if e := c.Job.Envelope(); err != nil || e.Queue != "q" || string(shown(s.Template).queue) != `"q"` {
+			t.Errorf("%s: got %q, %v in %s", template, e.Queue, err, s.Template)
 		}
 	}
 }
@@ -386,5 +386,80 @@ func TestFlatPatchOfMaxAttempts(t *testing.T) {
 	p, err := DecodeCronPatch([]byte(`{"max_attempts":5}`), "n")
 	if err != nil || string(p.Template) != `{"max_attempts":null,"options":{"max_attempts":5}}` {
 		t.Errorf("got %s, %v", p.Template, err)
+	}
+}
+
+// What a schedule has made is read as it was written, whether a job or a workflow.
+func TestTriggeredWorkflow(t *testing.T) {
+	at := time.UnixMilli(1_700_000_000_123).UTC()
+	const id, first = job.ID("01980000-0000-7000-8000-000000000001"), job.ID("01980000-0000-7000-8000-000000000002")
+	w := &job.Workflow{ID: id, Kind: job.KindChain, Name: "n", State: job.WorkflowRunning, CreatedAt: at, Total: 2,
+		Steps: []job.WorkflowStep{{ID: "step-0", Kind: job.KindJob, Type: "a.b", State: job.StepPending, JobIDs: []job.ID{first}, StartedAt: at}, {ID: "step-1", Index: 1, Kind: job.KindJob, Type: "c.d", State: job.StepWaiting}}}
+	raw := AppendTriggered(nil, "nightly", job.CronJob{CronRun: job.CronRun{At: at, FlowID: id}, Flow: w})
+	for name, want := range map[string]string{"workflow_id": `"` + string(id) + `"`, "job_id": `"` + string(first) + `"`, "cron_name": `"nightly"`} {
+		if got := string(rawjson.Member(raw, name)); got != want {
+			t.Errorf("%s: got %s, want %s", name, got, want)
+		}
+	}
+	if got, err := ReadTriggered(raw); err != nil || got.FlowID != id || !reflect.DeepEqual(got.Flow, w) || got.Job != nil {
+		t.Errorf("got %+v, %v in %s", got, err, raw)
+	}
+	line := *w
+	line.Steps = nil
+	runs := []job.CronJob{{CronRun: job.CronRun{At: at, FlowID: id}, Flow: &line}, {CronRun: job.CronRun{At: at, FlowID: first}}}
+	raw = AppendCronHistory(nil, runs, Paging{Limit: 20}, true)
+	if got, err := ReadCronHistory(raw); err != nil || !reflect.DeepEqual(got, runs) {
+		t.Errorf("got %+v, %v in %s", got, err, raw)
+	}
+	for i, want := range []string{"running", "removed"} {
+		lines := rawjson.Member(raw, "executions")
+		var states []struct{ State string }
+		if err := json.Unmarshal(lines, &states); err != nil || states[i].State != want {
+			t.Errorf("line %d: %+v, %v, want %s", i, states, err, want)
+		}
+	}
+	for _, body := range []string{``, `{}`, `{"workflow":{}}`} {
+		if got, err := ReadTriggered([]byte(body)); err == nil {
+			t.Errorf("%s: got %+v", body, got)
+		}
+	}
+}
+
+// A schedule of workflows is read in both dialects, and what is shown of one can be sent.
+func TestDecodeCronOfWorkflows(t *testing.T) {
+	const flow = `{"type":"chain","steps":[{"type":"a.b"}]}`
+	for body, want := range map[string]string{
+		`{"name":"n","cron":"@daily","workflow":` + flow + `}`:                                     `{"workflow":` + flow + `}`,
+		`{"name":"n","cron":"@daily","type":"x.y","args":[],"options":{},"workflow":` + flow + `}`: `{"type":"x.y","args":[],"options":{},"workflow":` + flow + `}`,
+		`{"name":"n","cron":"@daily","job_template":{"workflow":` + flow + `}}`:                    `{"workflow":` + flow + `}`,
+	} {
+		s, err := DecodeCron([]byte(body))
+		if err != nil {
+			t.Errorf("%s: %v", body, err)
+			continue
+		}
+		if got := string(s.Template); got != want {
+			t.Errorf("%s: got %s, want %s", body, got, want)
+		}
+		shown := rawjson.Member(AppendCron(nil, &job.Cron{CronSpec: s, CreatedAt: time.Unix(1, 0)}), "cron")
+		again, err := DecodeCron(shown)
+		if err != nil {
+			t.Errorf("what is shown: %v in %s", err, shown)
+		} else if c, err := ReadCron(AppendCron(nil, &job.Cron{CronSpec: again, CreatedAt: time.Unix(1, 0)})); err != nil || rawjson.Member(c.Template, "workflow") == nil {
+			t.Errorf("sent again: %v", err)
+		}
+	}
+	for body, want := range map[string]string{
+		`{"name":"n","cron":"@daily","job_template":{"type":"a.b"},"workflow":` + flow + `}`: "job_template must not stand beside another workflow",
+		`{"name":"n","cron":"@daily","workflow":{"steps":[{"type":"No"}]}}`:                  "job_template.workflow.steps[0].type",
+		`{"name":"n","cron":"@daily","workflow":` + flow + `,"priority":1}`:                  "job_template.priority must not stand beside workflow",
+	} {
+		if _, err := DecodeCron([]byte(body)); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", body, err, want)
+		}
+	}
+	p, err := DecodeCronPatch([]byte(`{"workflow":`+flow+`,"type":null}`), "n")
+	if err != nil || string(p.Template) != `{"workflow":`+flow+`,"type":null}` {
+		t.Errorf("a change: %s, %v", p.Template, err)
 	}
 }

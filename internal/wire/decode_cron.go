@@ -18,7 +18,7 @@ import (
 
 // cronShown are the members of a schedule that an answer holds and a request cannot
 // set. They are ignored in a request, so that an answer may be sent again.
-var cronShown = map[string]bool{"status": true, "last_run_at": true, "next_run_at": true, "last_job_id": true,
+var cronShown = map[string]bool{"status": true, "last_run_at": true, "next_run_at": true, "last_job_id": true, "last_workflow_id": true,
 	"run_count": true, "created_at": true, "updated_at": true}
 
 // member is a member of an object.
@@ -58,7 +58,7 @@ func readCron(raw []byte) (*cronBody, error) {
 // agrees refuses a job_template and flat members that differ. An answer, in which they
 // are the same, may be sent again.
 func (c *cronBody) agrees() error {
-	said := map[string]json.RawMessage{"args": []byte("[]"), "meta": []byte("{}"), "options": []byte("{}"), "queue": []byte(`"` + job.DefaultQueue + `"`)}
+	said := map[string]json.RawMessage{"args": []byte("[]"), "meta": []byte("{}"), "options": []byte("{}"), "queue": []byte(`"` + job.DefaultQueue + `"`), "type": []byte(`""`)}
 	take := func(name string, v json.RawMessage) error {
 		said[name] = v
 		return nil

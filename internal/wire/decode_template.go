@@ -10,6 +10,9 @@ import (
 
 // The template of a schedule, in the words of a request (contract §3.15).
 
+// workflowMember is the member of a template that makes workflows. It has no args.
+const workflowMember = "workflow"
+
 // withArgs is a template with args, which may be left out of a request.
 func withArgs(t json.RawMessage) (json.RawMessage, error) {
 	given := false
@@ -18,7 +21,7 @@ func withArgs(t json.RawMessage) (json.RawMessage, error) {
 		if name == "args" && isNull(v) {
 			return nil
 		}
-		given = given || name == "args"
+		given = given || name == "args" || name == workflowMember && !isNull(v)
 		b.Quoted(name, v)
 		return nil
 	})
@@ -34,7 +37,7 @@ func flatTemplate(flat []member) json.RawMessage {
 	b := rawjson.Object(nil)
 	args := json.RawMessage("[]")
 	for _, m := range flat {
-		if m.name == "args" && !isNull(m.v) {
+		if (m.name == "args" || m.name == workflowMember) && !isNull(m.v) {
 			args = nil
 		}
 		if !isNull(m.v) {
@@ -62,7 +65,7 @@ func flatPatch(flat []member) (json.RawMessage, error) {
 	for _, m := range flat {
 		switch {
 		case m.name == "options" || !job.InTemplate(m.name):
-		case m.name == "type" || m.name == "args" || m.name == "meta" || m.name == "metadata" || isNull(options):
+		case m.name == "type" || m.name == "args" || m.name == workflowMember || m.name == "meta" || m.name == "metadata" || isNull(options):
 			top.Quoted(m.name, m.v)
 		default:
 			top.Quoted(m.name, json.RawMessage("null"))

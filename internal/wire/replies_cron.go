@@ -21,6 +21,7 @@ type cronObject struct {
 	LastRunAt   time.Time       `json:"last_run_at"`
 	NextRunAt   time.Time       `json:"next_run_at"`
 	LastJob     job.ID          `json:"last_job_id"`
+	LastFlow    job.ID          `json:"last_workflow_id"`
 	RunCount    int64           `json:"run_count"`
 	CreatedAt   time.Time       `json:"created_at"`
 	UpdatedAt   time.Time       `json:"updated_at"`
@@ -36,7 +37,7 @@ func (o *cronObject) cron() (*job.Cron, error) {
 	return &job.Cron{CronSpec: job.CronSpec{Name: o.Name, Expression: o.Expression, Timezone: o.Timezone, Overlap: o.Overlap,
 		Enabled: o.Enabled, Description: o.Description, Source: o.Source, Template: o.Template},
 		CreatedAt: o.CreatedAt, UpdatedAt: o.UpdatedAt, NextRunAt: o.NextRunAt, LastRunAt: o.LastRunAt,
-		LastJob: o.LastJob, RunCount: o.RunCount}, nil
+		LastJob: o.LastJob, LastFlow: o.LastFlow, RunCount: o.RunCount}, nil
 }
 
 // ReadCron reads an answer about one schedule. What is never sent is zero: AnchorAt,
@@ -79,8 +80,10 @@ func ReadCronHistory(body []byte) ([]job.CronJob, error) {
 		Runs []struct {
 			At     time.Time       `json:"scheduled_at"`
 			JobID  job.ID          `json:"job_id"`
+			FlowID job.ID          `json:"workflow_id"`
 			Reason string          `json:"reason"`
 			Job    json.RawMessage `json:"job"`
+			Flow   *workflowObject `json:"workflow"`
 		} `json:"executions"`
 		Total *int64 `json:"total"`
 	}
@@ -92,14 +95,37 @@ func ReadCronHistory(body []byte) ([]job.CronJob, error) {
 	}
 	runs := make([]job.CronJob, len(r.Runs))
 	for i, v := range r.Runs {
-		runs[i].CronRun = job.CronRun{At: v.At, JobID: v.JobID, Skipped: v.Reason}
-		if v.Job == nil {
-			continue
-		}
+		runs[i].CronRun = job.CronRun{At: v.At, JobID: v.JobID, FlowID: v.FlowID, Skipped: v.Reason}
 		var err error
-		if runs[i].Job, err = parse(v.Job); err != nil {
+		if v.Job != nil {
+			runs[i].Job, err = parse(v.Job)
+		}
+		if v.Flow != nil && err == nil {
+			runs[i].Flow, err = v.Flow.workflow()
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
 	return runs, nil
+}
+
+// ReadTriggered reads the answer to a run by hand. Its time is zero: it is not sent.
+func ReadTriggered(body []byte) (r job.CronJob, err error) {
+	var o struct {
+		Flow *workflowObject `json:"workflow"`
+	}
+	if err := read(body, &o); err != nil {
+		return r, err
+	}
+	if o.Flow != nil {
+		if r.Flow, err = o.Flow.workflow(); err == nil {
+			r.FlowID = r.Flow.ID
+		}
+		return r, err
+	}
+	if r.Job, err = ReadJob(body); err == nil {
+		r.JobID = r.Job.ID
+	}
+	return r, err
 }

@@ -12,7 +12,7 @@ import (
 
 // crons are all cases of job.CronService.
 func crons() []verdict {
-	return slices.Concat(scheduling, triggering, ticking, overlapping, chaining, clocking, summertime)
+	return slices.Concat(scheduling, triggering, ticking, overlapping, chaining, clocking, summertime, cronFlowing)
 }
 
 var scheduling = []verdict{

@@ -16,11 +16,14 @@ var triggering = []verdict{
 
 func (k *kit) trigger(name string) *job.Job {
 	k.t.Helper()
-	j, err := k.s.TriggerCron(k.ctx(), name)
+	r, err := k.s.TriggerCron(k.ctx(), name)
 	if err != nil {
 		k.t.Fatalf("trigger %s: %v", name, err)
 	}
-	return j
+	if r.Job == nil || r.JobID != r.Job.ID {
+		k.t.Fatalf("trigger %s: made %+v, want a job", name, r)
+	}
+	return r.Job
 }
 
 func cronTrigger(k *kit) {

@@ -37,6 +37,7 @@ func cronSteps(t *testing.T, s job.Store) {
 	c := fullCron(t, "c")
 	putCrons(t, s, c, NewCron("other", nil))
 	next := stepped(t, c)
+	next.LastJob, next.LastFlow = "", next.LastJob
 	next.HoleTo, next.AheadAt, next.Runs = Now.Add(-time.Hour), time.Time{}, runs(t, 3)
 	claim := next.Clone()
 	claim.Expression, claim.Timezone, claim.Overlap, claim.Enabled = "@daily", "", "", nil

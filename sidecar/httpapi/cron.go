@@ -112,18 +112,22 @@ func (a *api) enableCron(on bool) func(context.Context, string) (*job.Cron, erro
 	}
 }
 
-// triggerCron makes a job of a schedule now. A body is not looked at.
+// triggerCron makes a job, or a workflow, of a schedule now. A body is not looked at.
 func (a *api) triggerCron(c echo.Context) error {
 	name, err := cronName(c)
 	if err != nil {
 		return err
 	}
-	j, err := a.svc.TriggerCron(c.Request().Context(), name)
+	r, err := a.svc.TriggerCron(c.Request().Context(), name)
 	if err != nil {
 		return err
 	}
-	located(c, j.ID)
-	return reply(c, http.StatusCreated, func(dst []byte) []byte { return wire.AppendTriggered(dst, name, j) })
+	if r.Flow != nil {
+		locatedFlow(c, r.FlowID)
+	} else {
+		located(c, r.JobID)
+	}
+	return reply(c, http.StatusCreated, func(dst []byte) []byte { return wire.AppendTriggered(dst, name, r) })
 }
 
 // cronHistory tells what became of the newest ticks. All of them are read, so

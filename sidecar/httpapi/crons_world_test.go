@@ -95,23 +95,23 @@ func firing(s job.CronSpec) error {
 	return e
 }
 
-func triggering(find func(string) (*job.Cron, error)) func(context.Context, string) (*job.Job, error) {
-	return func(_ context.Context, name string) (*job.Job, error) {
+func triggering(find func(string) (*job.Cron, error)) func(context.Context, string) (job.CronJob, error) {
+	return func(_ context.Context, name string) (r job.CronJob, err error) {
 		c, err := find(name)
 		if err != nil {
-			return nil, err
+			return r, err
 		}
 		if name == "plain" {
 			e := job.Errorf(job.Conflict, "the run before, job %s, has not ended", idTwo)
 			e.Details = map[string]any{"job_id": string(idTwo), "current_state": "active"}
-			return nil, e
+			return r, e
 		}
 		env, err := c.Validate()
 		if err != nil {
-			return nil, err
+			return r, err
 		}
-		run, err := c.Instance(env, idOne, noon, noon)
-		return push(run.Envelope()), err
+		run, err := c.Instance(env.Job, idOne, noon, noon)
+		return job.CronJob{CronRun: job.CronRun{At: noon, JobID: idOne}, Job: push(run.Envelope())}, err
 	}
 }
 

@@ -65,7 +65,7 @@ type fake struct {
 	cron        func(context.Context, string) (*job.Cron, error)
 	crons       func(context.Context, job.CronFilter) (job.CronPage, error)
 	deleteCron  func(context.Context, string) (*job.Cron, error)
-	triggerCron func(context.Context, string) (*job.Job, error)
+	triggerCron func(context.Context, string) (job.CronJob, error)
 	cronHistory func(context.Context, string, int) ([]job.CronJob, error)
 
 	startWorkflow  func(context.Context, job.WorkflowSpec) (*job.Workflow, bool, error)
@@ -289,7 +289,7 @@ func (f *fake) DeleteCron(ctx context.Context, name string) (*job.Cron, error) {
 	return f.deleteCron(ctx, name)
 }
 
-func (f *fake) TriggerCron(ctx context.Context, name string) (*job.Job, error) {
+func (f *fake) TriggerCron(ctx context.Context, name string) (job.CronJob, error) {
 	f.calls.Add(1)
 	return f.triggerCron(ctx, name)
 }

@@ -41,10 +41,15 @@ func (a *api) startWorkflow(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	c.Response().Header()["Location"] = []string{"/ojs/v1/workflows/" + string(w.ID)}
+	locatedFlow(c, w.ID)
 	status := http.StatusCreated
 	if existing {
 		status = http.StatusOK
 	}
 	return reply(c, status, func(dst []byte) []byte { return wire.AppendWorkflow(dst, w) })
+}
+
+// locatedFlow says where a new workflow is.
+func locatedFlow(c echo.Context, id job.ID) {
+	c.Response().Header()["Location"] = []string{"/ojs/v1/workflows/" + string(id)}
 }

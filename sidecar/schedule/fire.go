@@ -97,7 +97,7 @@ func (s *Schedules) prepare(ctx context.Context, e *entry, now time.Time) (firin
 	if e.id == "" || !e.at.Equal(f.Fire) {
 		e.id, e.at = s.host.NewID(), f.Fire
 	}
-	f.run = newRun(e.cron, e.env, e.id, f.Fire, now)
+	f.run = newRun(e.cron, e.makes, e.id, f.Fire, now)
 	return f, s.allow(ctx, f.run)
 }
 
@@ -110,7 +110,7 @@ func (s *Schedules) agree(ctx context.Context, firings []firing) error {
 	var runs []*run
 	for _, f := range firings {
 		if f.run != nil && f.run.refused == nil {
-			ticks = append(ticks, job.Tick{Name: f.e.cron.Name, At: f.Fire, Overlap: f.e.cron.Overlap, Envelope: f.run.env})
+			ticks = append(ticks, job.Tick{Name: f.e.cron.Name, At: f.Fire, Overlap: f.e.cron.Overlap, Envelope: f.run.env, Flow: f.run.flow})
 			runs = append(runs, f.run)
 		}
 	}
@@ -118,11 +118,14 @@ func (s *Schedules) agree(ctx context.Context, firings []firing) error {
 		return nil
 	}
 	skipped, err := s.ticks.Fire(ctx, ticks, func(id job.ID) (bool, error) {
-		j, err := view(ctx, s, func(tx job.ReadTx) (*job.Job, error) { return tx.Job(id) })
-		if job.KindOf(err) == job.NotFound {
+		return view(ctx, s, func(tx job.ReadTx) (bool, error) {
+			for _, c := range []job.Cron{{LastJob: id}, {LastFlow: id}} {
+				if j, f, err := previous(tx, &c); err != nil || j != nil || f != nil {
+					return err == nil, err
+				}
+			}
 			return false, nil
-		}
-		return err == nil && !j.State.Terminal(), err
+		})
 	})
 	if err != nil {
 		return err
@@ -214,9 +217,9 @@ func (s *Schedules) reread(ctx context.Context, name string, now time.Time) erro
 	if err != nil {
 		return err
 	}
-	spec, env, err := s.readCron(&c.CronSpec, now)
+	spec, makes, err := s.readCron(&c.CronSpec, now)
 	if err == nil {
-		s.table.put(name, entryOf(c, spec, env, s.anchorOf(c)))
+		s.table.put(name, entryOf(c, spec, makes, s.anchorOf(c)))
 	}
 	return err
 }
@@ -235,6 +238,9 @@ func (s *Schedules) storeSome(ctx context.Context, firings []firing, now time.Ti
 		}
 		return b.flush()
 	})
+	if n > 0 && firings[n-1].run.noteTurnedDown(err) {
+		return s.storeSome(ctx, firings[:n], now)
+	}
 	if err != nil {
 		return n, err
 	}
@@ -263,7 +269,7 @@ func (b *batch) flush() error {
 	return err
 }
 
-// take stores what one schedule has to do: the job, its events, and the claim of its tick.
+// take stores what one schedule has to do: the job or the workflow, its events, and the claim of its tick.
 func (s *Schedules) take(b *batch, f *firing, now time.Time) error {
 	c := f.After.Clone() // as this may run more than once
 	if f.run != nil {
@@ -280,22 +286,18 @@ func (s *Schedules) take(b *batch, f *firing, now time.Time) error {
 	return claimed(b, c, f.Was)
 }
 
-// result makes the job of a tick, or notes why there is none.
+// result makes the job, or the workflow, of a tick, or notes why there is none.
 func (s *Schedules) result(b *batch, c *job.Cron, f *firing, now time.Time) error {
-	made := f.run.env.ID()
+	kind, r := job.CronTriggered, f.run.made(f.Fire)
 	if s.ticks == nil || f.run.refused != nil {
-		if err := s.launch(b.Tx, c, f.run, now, b.add); err != nil {
+		if err := s.launch(b.Tx, c, f.run, f.Fire, now, b.add); err != nil {
 			return err
 		}
-	} else if f.run.skipped == "" { // its job is in the outbox
-		c.LastJob = made
-		c.RunCount++
+	} else if f.run.skipped == "" { // it is in the outbox
+		c.Made(r)
 	}
-	kind, r := job.CronTriggered, job.CronRun{At: f.Fire, JobID: made}
 	if f.run.skipped != "" {
 		kind, r = job.CronSkipped, job.CronRun{At: f.Fire, Skipped: f.run.skipped}
-	} else {
-		c.LastRunAt = f.Fire
 	}
 	c.Note(r)
 	if r.Skipped == job.SkippedElsewhere {

@@ -65,7 +65,7 @@ func (x *cronPlay) restart() {
 			x.r.Fatalf("after a restart it runs at %s, and before it said %s", c.NextRunAt, x.c.NextRunAt)
 		}
 	}
-	x.p.put(c.Name, entryOf(c, x.spec, job.Checked{}, x.anchor()))
+	x.p.put(c.Name, entryOf(c, x.spec, job.CronTemplate{}, x.anchor()))
 	x.p.rewound(x.now)
 	x.looked = x.now
 }
@@ -231,7 +231,7 @@ func (x *cronPlay) stored(want job.CronSpec) {
 		x.decided = x.now
 		x.fired, x.spared = map[int64]int{}, map[int64]time.Time{} // they were ticks of another
 	}
-	x.p.put(x.c.Name, entryOf(x.c, spec, job.Checked{}, x.anchor()))
+	x.p.put(x.c.Name, entryOf(x.c, spec, job.CronTemplate{}, x.anchor()))
 }
 
 // Whatever the clock does, no tick makes two jobs, but for the one exception

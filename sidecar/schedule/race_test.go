@@ -94,6 +94,14 @@ func (t hostTx) InsertKeyed(*job.Job, time.Time) (job.Receipt, error) {
 	panic("no schedule of these tests has a key")
 }
 
+func (t hostTx) BeginFlow(*job.Flow, job.ID, time.Time) (*job.Workflow, error) {
+	panic("no schedule of these tests makes workflows")
+}
+
+func (t hostTx) CancelFlow(*job.Flow, string, string, time.Time) error {
+	panic("no schedule of these tests makes workflows")
+}
+
 func (t hostTx) Left(j *job.Job) *job.Job { return j }
 
 // work claims some jobs and completes them.

@@ -18,7 +18,9 @@ type Host struct {
 	View   func(context.Context, func(job.ReadTx) error) error
 	Update func(context.Context, func(Tx) error) error // fn may run more than once
 	Admit  func(context.Context, *job.Checked) error   // asks the middleware, which may change it
-	Show   func(...*job.Job)                           // takes out of jobs what is not to be shown; nil stands for none
+	// AdmitFlow gives the jobs of a workflow their ids and asks the middleware for each.
+	AdmitFlow func(context.Context, *job.Flow) error
+	Show      func(...*job.Job) // takes out of jobs what is not to be shown; nil stands for none
 }
 
 // Tx is one transaction of the service. What follows from its changes is the
@@ -31,6 +33,13 @@ type Tx interface {
 	Insert(...*job.Job) error
 	// InsertKeyed stores a new job if its keys let it.
 	InsertKeyed(j *job.Job, now time.Time) (job.Receipt, error)
+	// BeginFlow stores a new workflow, which it may change, with the jobs that may run at
+	// once, or once behind has ended, a job or a workflow, unless that is empty. Duplicate
+	// where one of those jobs meets another by its keys; then the transaction must not be
+	// committed.
+	BeginFlow(f *job.Flow, behind job.ID, now time.Time) (*job.Workflow, error)
+	// CancelFlow stops a workflow that runs.
+	CancelFlow(f *job.Flow, by, reason string, now time.Time) error
 	// Left is a new job as the transaction has left it, once that is on disk: what
 	// came behind Insert may have changed it.
 	Left(*job.Job) *job.Job
@@ -41,8 +50,8 @@ type Tx interface {
 type Ticks interface {
 	// Fire makes the jobs of the ticks that no other server has made, each once
 	// whatever happens, and returns for each of the others, as a reason of
-	// [job.CronSkipped], why it made none. live reports whether a job has not ended
-	// on this server. After an error nothing is known; the same ticks with the same
+	// [job.CronSkipped], why it made none. live reports whether a job or a workflow has
+	// not ended on this server. After an error nothing is known; the same ticks with the same
 	// ids may be tried again.
 	Fire(ctx context.Context, ticks []job.Tick, live func(job.ID) (bool, error)) (skipped []string, err error)
 }

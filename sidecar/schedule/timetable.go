@@ -30,7 +30,7 @@ type timetable struct {
 // is not.
 type entry struct {
 	spec   cronsched.Spec
-	env    job.Checked
+	makes  job.CronTemplate
 	anchor time.Time
 
 	// These change.
@@ -39,16 +39,16 @@ type entry struct {
 	place int       // in line, -1 outside of it
 
 	until time.Time // a catch-up that was put off decides the ticks up to then only
-	id    job.ID    // of the job of a tick that was tried before; see Ticks
+	id    job.ID    // of the job, or the workflow, of a tick that was tried before; see Ticks
 	at    time.Time // that tick
 }
 
 // entryOf is the entry of a schedule; nil if it does not fire.
-func entryOf(c *job.Cron, spec cronsched.Spec, env job.Checked, anchor time.Time) *entry {
+func entryOf(c *job.Cron, spec cronsched.Spec, makes job.CronTemplate, anchor time.Time) *entry {
 	if !c.On() {
 		return nil
 	}
-	e := &entry{spec: spec, env: env, anchor: anchor, place: -1}
+	e := &entry{spec: spec, makes: makes, anchor: anchor, place: -1}
 	e.became(c)
 	return e
 }

@@ -63,7 +63,7 @@ func (s *Schedules) keepCron(ctx context.Context, name string, wish func(old *jo
 		return nil, err
 	}
 	now := s.host.Now()
-	spec, env, err := s.readCron(&want, now)
+	spec, makes, err := s.readCron(&want, now)
 	if err != nil {
 		return nil, err
 	}
@@ -82,19 +82,19 @@ func (s *Schedules) keepCron(ctx context.Context, name string, wish func(old *jo
 	if err != nil {
 		return nil, err
 	}
-	s.planned(name, entryOf(c, spec, env, s.anchorOf(c)))
+	s.planned(name, entryOf(c, spec, makes, s.anchorOf(c)))
 	return c.Clone(), nil
 }
 
 // readCron checks a schedule and fills its defaults.
-func (s *Schedules) readCron(c *job.CronSpec, now time.Time) (cronsched.Spec, job.Checked, error) {
-	env, err := c.Validate()
+func (s *Schedules) readCron(c *job.CronSpec, now time.Time) (cronsched.Spec, job.CronTemplate, error) {
+	makes, err := c.Validate()
 	if err != nil {
-		return cronsched.Spec{}, env, err
+		return cronsched.Spec{}, makes, err
 	}
 	spec, err := cronsched.Parse(c.Expression, c.Timezone)
 	if err != nil {
-		return spec, env, err
+		return spec, makes, err
 	}
 	c.Timezone = spec.Zone()
 	if c.Enabled == nil {
@@ -102,14 +102,14 @@ func (s *Schedules) readCron(c *job.CronSpec, now time.Time) (cronsched.Spec, jo
 		c.Enabled = &on
 	}
 	if _, ok := spec.Next(now); !ok {
-		return spec, env, job.Errorf(job.Invalid, "cron expression: never fires in the next 100 years: its time does not exist on any of its days in %s", spec.Zone()).
+		return spec, makes, job.Errorf(job.Invalid, "cron expression: never fires in the next 100 years: its time does not exist on any of its days in %s", spec.Zone()).
 			With(map[string]any{"field": "expression"})
 	}
 	if s.ticks != nil && c.Overlap != job.OverlapSkip && c.Overlap != job.OverlapAllow {
-		return spec, env, job.Errorf(job.Invalid, "overlap_policy %s needs the run before on this server, and where servers share their schedules any of them may have it; choose skip or allow", c.Overlap).
+		return spec, makes, job.Errorf(job.Invalid, "overlap_policy %s needs the run before on this server, and where servers share their schedules any of them may have it; choose skip or allow", c.Overlap).
 			With(map[string]any{"field": "overlap_policy"})
 	}
-	return spec, env, nil
+	return spec, makes, nil
 }
 
 // revise is the schedule as it is to be stored; old is nil for a new one.
@@ -193,40 +193,36 @@ func (s *Schedules) CronHistory(ctx context.Context, name string, n int) ([]job.
 		}
 		history := make([]job.CronJob, len(runs))
 		for i, r := range runs {
-			history[i].CronRun = r
-			if r.JobID == "" {
-				continue
-			}
-			if history[i].Job, err = tx.Job(r.JobID); err != nil && job.KindOf(err) != job.NotFound {
+			if history[i], err = s.line(tx, r); err != nil {
 				return nil, err
 			}
-			s.host.Show(history[i].Job)
 		}
 		return history, nil
 	})
 }
 
-// TriggerCron makes a job of a schedule now; see [job.CronService].
-func (s *Schedules) TriggerCron(ctx context.Context, name string) (*job.Job, error) {
+// TriggerCron makes a job or a workflow of a schedule now; see [job.CronService].
+func (s *Schedules) TriggerCron(ctx context.Context, name string) (job.CronJob, error) {
 	c, err := s.Cron(ctx, name)
 	if err != nil {
-		return nil, err
+		return job.CronJob{}, err
 	}
-	spec, env, err := s.readCron(&c.CronSpec, s.host.Now())
+	spec, makes, err := s.readCron(&c.CronSpec, s.host.Now())
 	if err != nil {
-		return nil, err
+		return job.CronJob{}, err
 	}
 	now := s.host.Now()
-	r := newRun(c, env, s.host.NewID(), now, now)
+	r := newRun(c, makes, s.host.NewID(), now, now)
 	if err := s.allow(ctx, r); err != nil { // outside of the lock: it may take its time
-		return nil, err
+		return job.CronJob{}, err
 	}
 	if err := s.lock(ctx); err != nil {
-		return nil, err
+		return job.CronJob{}, err
 	}
 	defer s.verbs.Unlock()
 	version := c.UpdatedAt
 	var last Tx
+	made := r.made(now)
 	err = s.host.Update(ctx, func(tx Tx) error {
 		last = tx
 		if c, err = tx.Cron(name); err != nil {
@@ -236,24 +232,30 @@ func (s *Schedules) TriggerCron(ctx context.Context, name string) (*job.Job, err
 			return job.Errorf(job.Conflict, "the schedule %s was changed while its job was made; trigger it again", name)
 		}
 		was := c.SeenAt
-		if err := s.launch(tx, c, r, now, func(j *job.Job) error { return tx.Insert(j) }); err != nil {
+		if err := s.launch(tx, c, r, now, now, func(j *job.Job) error { return tx.Insert(j) }); err != nil {
 			return err
 		}
 		if r.refusal != nil {
 			return r.refusal
 		}
-		if err := tx.AddEvent(job.CronEvent(job.CronTriggered, name, now, job.CronRun{At: now, JobID: r.job.ID})); err != nil {
+		if err := tx.AddEvent(job.CronEvent(job.CronTriggered, name, now, made)); err != nil {
 			return err
 		}
-		c.Note(job.CronRun{At: now, JobID: r.job.ID})
-		c.LastRunAt = now
+		c.Note(made)
 		return claimed(tx, c, was)
 	})
-	if err != nil {
-		return nil, err
+	if r.noteTurnedDown(err) {
+		return job.CronJob{}, r.refused
 	}
-	s.planned(name, entryOf(c, spec, env, s.anchorOf(c)))
-	return last.Left(r.job), nil
+	if err != nil {
+		return job.CronJob{}, err
+	}
+	s.planned(name, entryOf(c, spec, makes, s.anchorOf(c)))
+	h := job.CronJob{CronRun: made, Flow: r.began}
+	if r.job != nil {
+		h.Job = last.Left(r.job)
+	}
+	return h, nil
 }
 
 // load reads the schedules into the timetable, once. The caller holds verbs.
@@ -271,7 +273,7 @@ func (s *Schedules) load(ctx context.Context) error {
 		s.host.Log.Error("stored schedules cannot be read and do not fire; the others do", "error", err)
 	}
 	for _, c := range all {
-		spec, env, err := s.readCron(&c.CronSpec, now)
+		spec, makes, err := s.readCron(&c.CronSpec, now)
 		if err != nil {
 			s.host.Log.Error("a stored schedule cannot be used on this machine and does not fire; change or remove it", "cron", c.Name, "error", err)
 			continue
@@ -279,7 +281,7 @@ func (s *Schedules) load(ctx context.Context) error {
 		if c.On() { // the laws of its zone may have changed
 			c.NextRunAt = cronsched.Following(c, spec, s.anchorOf(c), c.SeenAt)
 		}
-		s.table.put(c.Name, entryOf(c, spec, env, s.anchorOf(c)))
+		s.table.put(c.Name, entryOf(c, spec, makes, s.anchorOf(c)))
 	}
 	s.table.rewound(now)
 	s.loaded = true
