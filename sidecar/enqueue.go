@@ -32,8 +32,9 @@ func (s *Sidecar) EnqueueChecked(ctx context.Context, cs ...job.Checked) ([]job.
 
 // EnqueueNew is EnqueueChecked for callers to whom an ID that is stored already is a
 // Duplicate whatever its content, as on the wire (contract §2.2). Nothing is stored then.
+// It takes cs over: a caller who passes a slice must not use it again.
 func (s *Sidecar) EnqueueNew(ctx context.Context, cs ...job.Checked) ([]job.Receipt, error) {
-	return s.enqueue(ctx, slices.Clone(cs), nothingStored)
+	return s.enqueue(ctx, cs, nothingStored)
 }
 
 // known decides about an ID that is taken: the job that answers, or an error.
