@@ -103,25 +103,23 @@ func (t *turn) poolRoom(p *job.Pool, most int) (int, error) {
 	return int(min(max(room, 0), int64(most))), nil
 }
 
-// fromPool claims from the queues of a pool that the FETCH names, in the place of the first
-// of them. Where it names all of them they take turns, job by job; it may name fewer, and
-// then they come in its order. all is as of [claiming.take].
+// inPool claims from one queue of a pool; see [claiming.take].
+func (c *claiming) inPool(t *turn, p *job.Pool, queue []string) (all bool, err error) {
+	room, err := t.poolRoom(p, c.f.Count-len(c.got))
+	if err != nil {
+		return false, err
+	}
+	return c.limited(t, queue, len(c.got)+room)
+}
+
+// fromPool claims from the queues of a pool in turn, job by job, in the place of the first
+// of them. all is as of [claiming.take].
 func (c *claiming) fromPool(t *turn, p *job.Pool) (all bool, err error) {
 	room, err := t.poolRoom(p, c.f.Count-len(c.got))
 	if err != nil {
 		return false, err
 	}
 	most := len(c.got) + room
-	if !p.Shares() || !p.Within(c.f.Queues) {
-		for i, q := range c.f.Queues {
-			if p.In(q) && !slices.Contains(c.f.Queues[:i], q) {
-				if all, err := c.limited(t, c.f.Queues[i:i+1], most); err != nil || !all {
-					return all, err
-				}
-			}
-		}
-		return true, nil
-	}
 	dry := make([]bool, len(p.Queues)) // there is no more in it that may start
 	for len(c.got) < most {
 		i := c.s.shares.next(p, func(i int) bool { return !dry[i] })

@@ -140,48 +140,51 @@ func (x *pooler) fetch(r *rapid.T) {
 	if err != nil {
 		r.Fatal(err)
 	}
-	all := got
-	left := f.Count
+	all, taken := got, 0
 	for i, q := range queues {
 		p := x.of(q)
-		if slices.Contains(queues[:i], q) || p != nil && slices.ContainsFunc(queues[:i], p.In) {
+		shared := p != nil && p.Shares() && p.Within(queues)
+		if slices.Contains(queues[:i], q) || shared && slices.ContainsFunc(queues[:i], p.In) {
 			continue
 		}
-		named := []string{q}
-		room := math.MaxInt
+		named, room := []string{q}, math.MaxInt
 		if p != nil {
-			room, named = x.room(p), nil
-			for k, q := range queues {
-				if p.In(q) && !slices.Contains(queues[:k], q) {
-					named = append(named, q)
+			room = x.room(p)
+			for _, j := range all[:taken] {
+				if p.In(j.Queue) {
+					room--
 				}
+			}
+		}
+		if shared {
+			named = nil
+			for _, q := range p.Queues {
+				named = append(named, q.Name)
 			}
 		}
 		could := 0
 		for _, q := range named {
 			could += len(x.waiting[q])
 		}
-		n := min(left, room, could)
-		if len(got) < n {
-			r.Fatalf("%v of %v: %d more, want %d of %v", f.Count, queues, len(got), n, named)
+		n := max(0, min(f.Count-taken, room, could))
+		if len(all)-taken < n {
+			r.Fatalf("%v of %v: %d more, want %d of %v", f.Count, queues, len(all)-taken, n, named)
 		}
-		mine := got[:n]
-		left, got = left-n, got[n:]
-		x.took(r, p, named, mine, queues)
+		x.took(r, p, shared, named, all[taken:taken+n])
+		taken += n
 	}
-	if len(got) > 0 {
-		r.Fatalf("%d jobs more than may start", len(got))
+	if len(all) > taken {
+		r.Fatalf("%d jobs more than may start", len(all)-taken)
 	}
 	x.active = append(x.active, all...)
 }
 
 // took compares the jobs of a queue, or of a pool, with those that waited.
-func (x *pooler) took(r *rapid.T, p *job.Pool, named []string, mine []*job.Job, queues []string) {
-	shared := p != nil && p.Shares() && p.Within(queues)
+func (x *pooler) took(r *rapid.T, p *job.Pool, shared bool, named []string, mine []*job.Job) {
 	for _, j := range mine {
 		from := j.Queue
-		if !shared { // then one queue behind the other
-			from = named[slices.IndexFunc(named, func(q string) bool { return len(x.waiting[q]) > 0 })]
+		if !shared {
+			from = named[0]
 		}
 		if j.Queue != from || len(x.waiting[from]) == 0 || x.waiting[from][0].ID != j.ID {
 			r.Fatalf("%s of %s came before its time", j.ID, j.Queue)

@@ -103,9 +103,12 @@ func (c *claiming) byQueue(t *turn) error {
 			continue
 		}
 		all, err := true, error(nil)
-		if p := t.poolOf(q); p == nil {
+		switch p := t.poolOf(q); {
+		case p == nil:
 			all, err = c.limited(t, c.f.Queues[i:i+1], c.f.Count)
-		} else if !slices.ContainsFunc(before, p.In) {
+		case !p.Shares() || !p.Within(c.f.Queues):
+			all, err = c.inPool(t, p, c.f.Queues[i:i+1])
+		case !slices.ContainsFunc(before, p.In):
 			all, err = c.fromPool(t, p)
 		}
 		if err != nil || !all {
