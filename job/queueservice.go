@@ -32,8 +32,9 @@ type QueueService interface {
 	QueueConfig(ctx context.Context, name string) (QueueConfig, error)
 	// SetQueueConfig sets the configuration of a queue, or of TemplateQueue. A queue that
 	// is not there is made. A patch changes only the members that it names. It holds
-	// from the answer on, also for jobs that are there already; their removal by another
-	// retention may take some time. What ParseQueueConfig says.
+	// from the answer on, also for jobs that are there already, but for those that are
+	// active beyond a new limit: they stay so. Removal by another retention may take some
+	// time. What ParseQueueConfig says.
 	SetQueueConfig(ctx context.Context, name string, config json.RawMessage, patch bool) (QueueConfig, error)
 	// QueueStats reads the counters of a queue and what happened in the last hour, of
 	// all queues together if it has no name. One that is not there has zeros.

@@ -23,11 +23,11 @@ type gates struct {
 
 // opening is a queue of which some more may start than before.
 type opening struct {
-	queue   string
-	n, left int // so many; and those of them whom the turn has not served yet
+	queue string
+	left  int // how many of them the turn has served nobody with
 }
 
-// opens notes that n more of a queue may start than before.
+// opens notes that n more of a queue may start than before, as far as this turn knows.
 func (t *turn) opens(queue string, n int) {
 	if t.gates == nil {
 		t.gates = &gates{}
@@ -35,11 +35,11 @@ func (t *turn) opens(queue string, n int) {
 	t.gates.full = slices.DeleteFunc(t.gates.full, func(q string) bool { return q == queue })
 	for i := range t.gates.opened {
 		if o := &t.gates.opened[i]; o.queue == queue {
-			o.n, o.left = o.n+n, o.left+n
+			o.left += n
 			return
 		}
 	}
-	t.gates.opened = append(t.gates.opened, opening{queue, n, n})
+	t.gates.opened = append(t.gates.opened, opening{queue, n})
 }
 
 // isFull reports whether no more of a queue may start. It may be called on nil.

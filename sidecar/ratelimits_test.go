@@ -358,15 +358,33 @@ func TestManyWorkersUnderOneLimit(t *testing.T) {
 	storetest.Audit(t, store)
 }
 
-// A key of a hundred a second starts a hundred a second: workers that wait are woken when
-// it lets the next one go, and none comes too early.
+// A key, or a queue, of a hundred a second starts a hundred a second: workers that wait are
+// woken when it lets the next one go, and none comes too early.
 func TestRateOverHalfAMinute(t *testing.T) {
 	t.Parallel()
+	for name, limit := range map[string]struct{ job, queue string }{
+		"key":   {`{"key":"k","rate":{"limit":100,"period":"second"}}`, `{}`},
+		"queue": {"", `{"rate_limit":{"limit":100,"period":"second"}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rateOverHalfAMinute(t, json.RawMessage(limit.job), json.RawMessage(limit.queue))
+		})
+	}
+}
+
+func rateOverHalfAMinute(t *testing.T, limit, config json.RawMessage) {
 	bubble(t, func(t *testing.T, w *world) {
+		if _, err := w.SetQueueConfig(t.Context(), mail, config, false); err != nil {
+			t.Fatal(err)
+		}
 		const n = 3500
 		es := make([]job.Envelope, n)
 		for i := range es {
-			es[i] = job.Envelope{Type: "a.b", Queue: mail, Args: json.RawMessage(`[]`), RateLimit: json.RawMessage(`{"key":"k","rate":{"limit":100,"period":"second"}}`)}
+			es[i] = job.Envelope{Type: "a.b", Queue: mail, Args: json.RawMessage(`[]`)}
+			if len(limit) > 0 {
+				es[i].RateLimit = limit
+			}
 		}
 		if _, err := w.Enqueue(t.Context(), es...); err != nil {
 			t.Fatal(err)
