@@ -90,6 +90,25 @@ func (f *Flow) Checks(fn func(n *FlowNode, c *Checked) error) error {
 	return nil
 }
 
+// AtOnce are the jobs that run as soon as the workflow begins.
+func (f *Flow) AtOnce() (all []Checked) {
+	begins := make([]bool, len(f.Nodes))
+	for i, n := range f.Nodes { // what is inside comes behind
+		if i > 0 {
+			p := f.Nodes[n.Parent]
+			place := n.Index - p.First
+			if !begins[n.Parent] || n.Wants > 0 || p.isCall(place) || p.Kind == KindChain && place > 0 {
+				continue
+			}
+		}
+		begins[i] = true
+		if n.Kind == KindJob {
+			all = append(all, *n.check)
+		}
+	}
+	return all
+}
+
 // Sign notes what the workflow asks for, in Digest.
 func (f *Flow) Sign() error {
 	h := sha256.New()

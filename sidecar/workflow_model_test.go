@@ -462,6 +462,7 @@ type flowPlay struct {
 	weights []int
 	after   int64 // the last event before it
 	old     bool  // events may have been removed
+	bounded bool  // a queue has a bound
 	log     []string
 }
 
@@ -932,7 +933,7 @@ func (p *flowPlay) start() {
 	}
 	made, existing, err := p.w.StartWorkflow(p.w.t.Context(), p.parse(raw))
 	p.said("%s: %v", shapeOf(model), err)
-	if job.KindOf(err) == job.Duplicate && err != nil && refused {
+	if job.KindOf(err) == job.Duplicate && err != nil && refused || job.KindOf(err) == job.QueueFull && err != nil && p.bounded {
 		return
 	}
 	if err != nil || existing || refused {
@@ -1024,9 +1025,10 @@ func playFlows(t *testing.T, r *rand.Rand, runs int) {
 			p.weights = []int{20, 20, 20, 0, 0, 30}
 		}
 		if d.one(6) {
-			if _, err := w.SetQueueConfig(t.Context(), d.queue, json.RawMessage(`{"max_size":4,"overflow_policy":"drop_oldest"}`), false); err != nil {
+			if _, err := w.SetQueueConfig(t.Context(), d.queue, json.RawMessage(`{"max_size":6,"overflow_policy":"drop_oldest"}`), false); err != nil {
 				t.Fatal(err)
 			}
+			p.bounded = true
 		}
 		for i := range 10 + r.IntN(70) {
 			if i == 0 || len(p.flows) < 2 && d.one(20) {

@@ -27,14 +27,24 @@ func (s *Sidecar) StartWorkflow(ctx context.Context, spec job.WorkflowSpec) (w *
 	}
 	now := s.now()
 	f.State, f.CreatedAt = job.WorkflowRunning, now
+	first := f.AtOnce()
 	ended := false // a job of it by another, which it has met by a key
-	err = s.update(ctx, func(t *turn) error {
+	start := func(t *turn) error {
 		w, existing, ended = nil, false, false
 		old, err := t.Flow(f.ID)
 		if job.KindOf(err) == job.NotFound && err != nil {
-			w, err = t.beginFlow(f.Copy(), "", now)
+			bounds, err := admitTo(t, first, now)
+			if err != nil {
+				return err
+			}
+			if w, err = t.beginFlow(f.Copy(), "", now); err != nil {
+				return err
+			}
+			if err := bounds.hold(t, nil, now); err != nil {
+				return err
+			}
 			ended = slices.ContainsFunc(t.changes, func(c change) bool { return c.ends() && c.job.Flow != nil && c.job.Flow.Workflow == f.ID })
-			return err
+			return nil
 		}
 		if err != nil {
 			return err
@@ -45,8 +55,8 @@ func (s *Sidecar) StartWorkflow(ctx context.Context, spec job.WorkflowSpec) (w *
 		existing = true
 		w, err = readFlow(t, old)
 		return err
-	})
-	if err != nil {
+	}
+	if _, err := s.enqueueBlocking(ctx, func() ([]job.Receipt, error) { return nil, s.update(ctx, start) }); err != nil {
 		return nil, false, err
 	}
 	if ended { // what follows from that came after w was read

@@ -27,6 +27,7 @@ var flowing = []verdict{
 	{"a workflow with an id is started once", flowTwice},
 	{"a bad workflow stores nothing", flowBad},
 	{"a step that meets a unique job refuses the workflow, and later fails", flowUnique},
+	{"the first steps of a workflow are let into a queue as a batch is, later ones always", flowRoom},
 	{"a step that takes the place of another of its workflow fails that", flowReplaces},
 	{"results that are too large for the next step refuse the ACK alone", flowTooLarge},
 	{"results that are too large and come together without an ACK fail the step that they are of", flowTooLargeLate},
@@ -358,6 +359,19 @@ func flowUnique(k *kit) {
 	k.ack(k.take(), "")
 	k.stands(k.read(held.ID), job.Completed)
 	k.none()
+}
+
+func flowRoom(k *kit) {
+	a := k.named("first.job")
+	k.configure(a.Queue, `{"max_size":2,"overflow_policy":"reject"}`)
+	_, _, err := k.s.StartWorkflow(k.ctx(), job.Group("", do("a", nil), do("b", nil)))
+	k.is("two jobs where there is room for one", err, job.QueueFull)
+	w := k.start(job.Graph("", do("a", nil), do("b", nil).After("a"), do("c", nil).After("a")))
+	k.ack(k.take(), "")
+	k.ack(k.step("a", `[]`), "1")
+	k.flows(w.ID, job.WorkflowRunning, job.StepCompleted, job.StepPending, job.StepPending)
+	_, _, err = k.s.StartWorkflow(k.ctx(), job.Chain("", do("a", nil)))
+	k.is("one more where there is no room", err, job.QueueFull)
 }
 
 func flowReplaces(k *kit) {
