@@ -71,7 +71,7 @@ func (r *run) fetch(ctx context.Context, n int, acks []*ack) (hasty bool, err er
 }
 
 func (r *run) request(n int, wait time.Duration) job.FetchRequest {
-	return job.FetchRequest{Queues: r.o.Queues, Count: min(n, maxFetch), Worker: r.o.ID, Visibility: r.o.Visibility, Wait: wait}
+	return job.FetchRequest{Queues: r.o.Queues, Count: min(n, maxFetch), Worker: r.o.ID, Visibility: r.o.Visibility, Wait: wait, Versions: r.o.Versions}
 }
 
 // permanent reports whether a fetch would be refused for ever: what it asks is

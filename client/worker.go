@@ -45,6 +45,9 @@ var (
 type WorkerOptions struct {
 	// Queues to fetch from; those in front come first. None is "default".
 	Queues []string
+	// Versions says of which types only jobs of some versions are fetched; see
+	// [job.NewVersions]. nil is all jobs.
+	Versions *job.Versions
 	// Concurrency is how many handlers run at once. 0 is 10.
 	Concurrency int
 	// ID names this worker to the server and to people. It must differ between

@@ -154,12 +154,16 @@ func TestWorkerAsksForAsManyJobsAsThereAreFreeSlots(t *testing.T) {
 	}
 	o := quietly()
 	o.Concurrency, o.Queues = 3, []string{"high", "low"}
+	var err error
+	if o.Versions, err = job.NewVersions(map[string][]any{"a.b": {1, nil}}); err != nil {
+		t.Fatal(err)
+	}
 	bubble(t, func() *fake { return newFake(jobs...) }, o, handle, func(f *fake, _ *running) {
 		later(10 * time.Second)
 		if len(f.said()) != 10 || most.Load() != 3 {
 			t.Errorf("%d jobs done, %d at once, want 10 and 3", len(f.said()), most.Load())
 		}
-		want := job.FetchRequest{Queues: []string{"high", "low"}, Count: 3, Worker: "w1", Visibility: 30 * time.Second, Wait: 20 * time.Second}
+		want := job.FetchRequest{Queues: []string{"high", "low"}, Count: 3, Worker: "w1", Visibility: 30 * time.Second, Wait: 20 * time.Second, Versions: o.Versions}
 		if got := f.asked()[0]; !reflect.DeepEqual(got, want) {
 			t.Errorf("got %+v, want %+v", got, want)
 		}

@@ -124,6 +124,7 @@ type FetchRequest struct {
 	Count      int           // 0 is 1; at most 100
 	Worker     string        // who asks; may be empty
 	Tenant     string        // whose jobs alone are wanted; empty: all
+	Versions   *Versions     // of which types only some versions are wanted; nil: none
 	Visibility time.Duration // length of the reservation; 0 is the job's own, else the server's
 	Wait       time.Duration // how long to wait for a job; at most 20 s
 	Room       Room          `json:"-"` // ends the claim before Count when jobs are large; nil has room for all

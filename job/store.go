@@ -206,6 +206,10 @@ type WorkTx interface {
 	// AvailableOf is Available for the jobs of a tenant. It reads what it returns, and
 	// not the jobs of others.
 	AvailableOf(tenant string, queues []string, n int) ([]*Job, error)
+	// AvailableVersions is Available, or AvailableOf where a tenant is named, for the jobs
+	// that v wants. It looks through a part of very long queues alone: more reports that
+	// there may be further jobs behind it, which a later transaction finds.
+	AvailableVersions(v *Versions, tenant string, queues []string, n int) (jobs []*Job, more bool, err error)
 	// Due returns up to n jobs in state s whose DueAt is not after before, the
 	// earliest first, and those of one instant by Seq. With math.MaxInt32 it
 	// returns all, however large.

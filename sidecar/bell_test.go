@@ -132,23 +132,23 @@ func TestBellKeepsPlaces(t *testing.T) {
 		b.ring("b")
 		<-waiters[0].signal
 		b.arm(waiters[0])
-		w := b.take("a", may)
-		next := b.take("b", may)
+		w := b.take("a", easy, may)
+		next := b.take("b", easy, may)
 		if w != waiters[0] || next != waiters[1] {
 			t.Fatal("the first in line was not the one that came first")
 		}
 		b.putBack(next)
 		b.putBack(w)
 	}
-	only := b.take("a", may)
-	other := b.take("a", may)
+	only := b.take("a", easy, may)
+	other := b.take("a", easy, may)
 	b.ring("a") // nobody is there
 	b.putBack(other)
 	b.putBack(only)
 	if len(only.signal)+len(other.signal) != 2 || b.waiting["a"] != nil || b.waiting["b"].Len() != 1 {
 		t.Error("who was not there when somebody was rung for was not woken")
 	}
-	last := b.take("b", may)
+	last := b.take("b", easy, may)
 	b.give(last, &claiming{})
 	if b.rise(last) == nil || len(last.signal) != 0 { // its time was up in the same moment
 		t.Error("who was served has nothing, or a signal beside it")

@@ -70,21 +70,21 @@ func (s *Sidecar) await(ctx context.Context, f job.FetchRequest, claim claimer) 
 	defer s.wakeups.leave(w)
 	timeout := time.NewTimer(min(f.Wait, maxWait))
 	defer timeout.Stop()
-	woken, queue := false, ""
+	woken, rung := false, ring{}
 	for {
 		jobs, err := claim(ctx, f)
 		if err != nil {
-			s.wakeups.pass(w, queue) // what woke it may be there still
+			s.wakeups.pass(w, rung) // what woke it may be there still
 			return nil, err
 		}
 		if len(jobs) > 0 {
 			if woken {
-				s.wakeups.used(w, queue, jobs)
+				s.wakeups.used(w, rung, jobs)
 			}
 			return jobs, nil
 		}
 		s.wakeups.rest(w)
-		queue, woken, err = s.doze(w, timeout.C)
+		rung, woken, err = s.doze(w, timeout.C)
 		if c := s.wakeups.rise(w); c != nil { // whatever has ended the rest: these jobs are its own
 			return c.receive()
 		}
@@ -92,7 +92,7 @@ func (s *Sidecar) await(ctx context.Context, f job.FetchRequest, claim claimer) 
 			return nil, err
 		}
 		if idle, err := s.takesNoJobs(ctx, f.Worker); err != nil || idle {
-			s.wakeups.pass(w, queue)
+			s.wakeups.pass(w, rung)
 			return nil, err
 		}
 		s.wakeups.arm(w)
@@ -100,16 +100,16 @@ func (s *Sidecar) await(ctx context.Context, f job.FetchRequest, claim claimer) 
 }
 
 // doze waits until w is woken, or there is nothing to wait for any more.
-func (s *Sidecar) doze(w *waiter, timeout <-chan time.Time) (queue string, woken bool, err error) {
+func (s *Sidecar) doze(w *waiter, timeout <-chan time.Time) (rung ring, woken bool, err error) {
 	select {
-	case queue = <-w.signal:
-		return queue, true, nil
+	case rung = <-w.signal:
+		return rung, true, nil
 	case <-timeout:
 	case <-s.quiet:
 	case <-w.ctx.Done():
 		err = job.Errorf(job.Unavailable, "the worker left while it waited: %w", w.ctx.Err())
 	}
-	return "", false, err
+	return ring{}, false, err
 }
 
 // claim takes what is there (contract §4.2).
@@ -140,9 +140,10 @@ type claiming struct {
 	now     time.Time
 	asked   *question
 	got     []*job.Job
-	expired int  // found on the way, and put away: expired, or stopped by a limit that they do not wait for
-	noRoom  bool // there is no memory for the first of them
-	looked  bool // it was done at all
+	expired int32 // found on the way, and put away: expired, or stopped by a limit that they do not wait for
+	noRoom  bool  // there is no memory for the first of them
+	looked  bool  // it was done at all
+	passed  bool  // it has passed over so many jobs of other versions that there may be more behind them
 }
 
 // beginClaim makes a claiming. Whoever calls it calls over of what it asked.
@@ -153,7 +154,7 @@ func (s *Sidecar) beginClaim(f job.FetchRequest) *claiming {
 
 // do claims in a transaction. It may run more than once.
 func (c *claiming) do(t *turn) error {
-	c.got, c.expired, c.noRoom, c.looked = nil, 0, false, true
+	c.got, c.expired, c.noRoom, c.looked, c.passed = nil, 0, false, true, false
 	if c.f.Room != nil {
 		c.f.Room.Reset()
 	}
@@ -214,7 +215,7 @@ func (c *claiming) take(t *turn, queues []string, most int) (all bool, err error
 			}
 			if j.Asks() {
 				var all bool
-				found, all = withNext(found, i+1, j.Queue, c.f.Tenant, t.changes[known:])
+				found, all = c.withNext(found, i+1, j.Queue, t.changes[known:])
 				again = again || !all
 			}
 		}
@@ -226,11 +227,15 @@ func (c *claiming) take(t *turn, queues []string, most int) (all bool, err error
 			ask = most - len(c.got)
 		}
 	}
-	return c.expired < slice, nil
+	return c.expired < slice && !c.passed, nil
 }
 
 // available is what there is in some queues for the FETCH.
-func (c *claiming) available(t *turn, queues []string, n int) ([]*job.Job, error) {
+func (c *claiming) available(t *turn, queues []string, n int) (found []*job.Job, err error) {
+	if c.f.Versions != nil {
+		found, c.passed, err = t.AvailableVersions(c.f.Versions, c.f.Tenant, queues, n)
+		return found, err
+	}
 	if c.f.Tenant != "" {
 		return t.AvailableOf(c.f.Tenant, queues, n)
 	}
@@ -240,34 +245,35 @@ func (c *claiming) available(t *turn, queues []string, n int) ([]*job.Job, error
 // withNext puts the jobs that have come in line, as one of a queue was taken, among those
 // that were found, from a place on. all is false where some belong behind all of them or
 // to another queue: then it takes another look.
-func withNext(found []*job.Job, from int, queue, tenant string, changes []change) (_ []*job.Job, all bool) {
+func (c *claiming) withNext(found []*job.Job, from int, queue string, changes []change) (_ []*job.Job, all bool) {
 	all = true
-	for _, c := range changes {
-		if !c.promoted || tenant != "" && c.job.Tenant != tenant {
+	for _, next := range changes {
+		if j := next.job; !next.promoted || c.f.Tenant != "" && j.Tenant != c.f.Tenant || !c.f.Versions.Wants(j.Type, j.Extra) {
 			continue
 		}
 		at := from
-		for at < len(found) && found[at].Queue == queue && found[at].Before(c.job) {
+		for at < len(found) && found[at].Queue == queue && found[at].Before(next.job) {
 			at++
 		}
-		if c.job.Queue != queue || at == len(found) {
+		if next.job.Queue != queue || at == len(found) {
 			all = false
 			continue
 		}
-		found = slices.Insert(found, at, c.job.Clone())
+		found = slices.Insert(found, at, next.job.Clone())
 	}
 	return found, all
 }
 
 // end is what has come of a transaction that is on disk. more reports that there may be
-// jobs behind a whole slice of those that had expired, or that it has not looked.
+// jobs behind a whole slice of those that had expired, or of other versions, or that it
+// has not looked.
 func (c *claiming) end() (got []*job.Job, more bool, err error) {
 	if c.noRoom {
 		return nil, false, job.NoRoom()
 	}
 	c.asked.answer(c.s.now(), c.got)
 	c.s.show(c.got...)
-	return c.got, c.expired >= slice || !c.looked, nil
+	return c.got, c.expired >= slice || !c.looked || c.passed, nil
 }
 
 // lease is the reservation of one job for one attempt: as long as the request,

@@ -165,7 +165,7 @@ func (s *Sidecar) serveOpened(t *turn, handed int) error {
 	}
 	for i := range t.gates.opened {
 		for o := &t.gates.opened[i]; o.left > 0 && handed < maxCount; {
-			c, err := s.serveOne(t, o.queue)
+			c, err := s.serveOne(t, o.queue, easy)
 			if err != nil {
 				return err
 			}

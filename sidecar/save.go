@@ -23,8 +23,7 @@ type turn struct {
 	gates   *gates    // nil as long as no queue of its is limited as a whole
 
 	released int         // changes of which release has seen what follows
-	ended    []endedFlow // the workflows that have ended
-	followed int         // those of them for whose end nobody waits any more
+	ended    *endedFlows // nil as long as no workflow has ended
 }
 
 // change is what a transaction has done to one job.
@@ -45,8 +44,7 @@ func (s *Sidecar) update(ctx context.Context, fn func(*turn) error) error {
 	t := &turn{s: s}
 	run := func(tx job.Tx) error {
 		s.unserve(t)
-		t.WorkTx, t.jobs, t.changes, t.released, t.gates = tx, tx, t.room[:0], 0, nil
-		t.ended, t.followed = nil, 0
+		t.WorkTx, t.jobs, t.changes, t.released, t.gates, t.ended = tx, tx, t.room[:0], 0, nil, nil
 		if t.limits != nil {
 			t.limits.opens = time.Time{}
 		}
@@ -128,10 +126,9 @@ func (t *turn) stored(c change, write func(*job.Job) error) error {
 // for those that waited for a job or a workflow which this transaction has ended. It
 // comes last: of who waits there is no older copy then that is still to be saved.
 func (t *turn) release() error {
-	for t.released < len(t.changes) || t.followed < len(t.ended) {
+	for t.released < len(t.changes) || t.ended.left() > 0 {
 		if t.released == len(t.changes) {
-			f := t.ended[t.followed]
-			t.followed++
+			f := t.ended.next()
 			if err := t.letGo(f.id, f.at); err != nil {
 				return err
 			}
@@ -179,7 +176,7 @@ func (t *turn) letGo(id job.ID, at time.Time) error {
 // none where they wait in a circle, as jobs of an older file may: no walk is longer
 // than there are changes.
 func (t *turn) alive(id job.ID) job.ID {
-	for range len(t.changes) + len(t.ended) + 1 {
+	for range len(t.changes) + t.ended.count() + 1 {
 		next, ended := t.leftTo(id)
 		if id == "" || !ended {
 			return id
@@ -198,7 +195,7 @@ func (t *turn) leftTo(id job.ID) (next job.ID, ended bool) {
 			return c.next, true
 		}
 	}
-	if !slices.ContainsFunc(t.ended, func(f endedFlow) bool { return f.id == id }) {
+	if !t.ended.has(id) {
 		return "", false
 	}
 	for _, c := range t.changes {
@@ -209,10 +206,38 @@ func (t *turn) leftTo(id job.ID) (next job.ID, ended bool) {
 	return "", true
 }
 
-// endedFlow is a workflow that a transaction has ended.
+// endedFlows are the workflows that a transaction has ended; nil is none.
+type endedFlows struct {
+	all      []endedFlow
+	released int // those of them for whose end nobody waits any more
+}
+
 type endedFlow struct {
 	id job.ID
 	at time.Time
+}
+
+func (e *endedFlows) count() int {
+	if e == nil {
+		return 0
+	}
+	return len(e.all)
+}
+
+func (e *endedFlows) left() int {
+	if e == nil {
+		return 0
+	}
+	return len(e.all) - e.released
+}
+
+func (e *endedFlows) next() endedFlow {
+	e.released++
+	return e.all[e.released-1]
+}
+
+func (e *endedFlows) has(id job.ID) bool {
+	return e != nil && slices.ContainsFunc(e.all, func(f endedFlow) bool { return f.id == id })
 }
 
 // insert stores a new job.
@@ -371,7 +396,7 @@ func (s *Sidecar) ringFor(changes []change, g *gates) {
 	}
 	for j := range entered(changes) {
 		if !g.isFull(j.Queue) {
-			s.wakeups.ring(lineOf(j.Queue, j.Tenant))
+			s.wakeups.ringFor(lineOf(j.Queue, j.Tenant), j)
 		}
 	}
 }

@@ -73,7 +73,7 @@ func (s *Sidecar) serveAll(t *turn) error {
 func (s *Sidecar) serveSome(t *turn, changes []change, handed map[job.ID]bool, closed map[string]bool) (more bool, err error) {
 	for j := range entered(changes) {
 		for !handed[j.ID] && !closed[lineOf(j.Queue, j.Tenant)] { // who is served may take older ones, or have no room
-			c, err := s.serveOne(t, lineOf(j.Queue, j.Tenant))
+			c, err := s.serveOne(t, lineOf(j.Queue, j.Tenant), wanting(j))
 			if err != nil {
 				return false, err
 			}
@@ -94,10 +94,10 @@ func (s *Sidecar) serveSome(t *turn, changes []change, handed map[job.ID]bool, c
 	return true, nil
 }
 
-// serveOne claims for the one that has waited longest for a queue. It returns nil if
-// that one is not to be served; who gets nothing keeps its place in line.
-func (s *Sidecar) serveOne(t *turn, queue string) (*claiming, error) {
-	w := s.wakeups.take(queue, s.mayServe)
+// serveOne claims for the one of those who want it that has waited longest for a queue. It returns nil
+// if that one is not to be served; who gets nothing keeps its place in line.
+func (s *Sidecar) serveOne(t *turn, queue string, wants func(*waiter) bool) (*claiming, error) {
+	w := s.wakeups.take(queue, wants, s.mayServe)
 	if w == nil {
 		return nil, nil
 	}
@@ -117,10 +117,11 @@ func (s *Sidecar) serveOne(t *turn, queue string) (*claiming, error) {
 func (c *claiming) served() bool { return len(c.got) > 0 || c.noRoom }
 
 // mayServe reports whether a FETCH that waits is still to get jobs. What is known of its
-// worker here is enough: that it was no other in the store was seen when it came.
+// worker here is enough: that it was no other in the store was seen when it came. One with
+// versions looks for itself: it may have to read far, which is not for others to wait for.
 func (s *Sidecar) mayServe(w *waiter) bool {
 	idle, _ := s.roster.idle(w.f.Worker)
-	return !idle && w.ctx.Err() == nil
+	return !idle && w.ctx.Err() == nil && w.f.Versions == nil
 }
 
 // unserve undoes what the last run of a turn has claimed for others, in memory: in the

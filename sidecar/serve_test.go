@@ -866,7 +866,7 @@ func TestWhoWasServedGetsItsJobsWhateverTheLogDoes(t *testing.T) {
 		waiting := newWaiter(t.Context(), job.FetchRequest{Queues: []string{mail}})
 		w.wakeups.arm(waiting)
 		w.wakeups.rest(waiting)
-		taken := w.wakeups.take(mail, func(*waiter) bool { return true })
+		taken := w.wakeups.take(mail, easy, func(*waiter) bool { return true })
 		got := w.beginClaim(taken.f)
 		failed := &job.Job{Status: job.Status{State: job.Discarded, Error: json.RawMessage(`{"type":"fault"}`)}}
 		func() {

@@ -21,16 +21,23 @@ type wakeups struct {
 	waiting map[string]*list.List // of *waiter, by queue; in the order of their tickets
 	tickets uint64                // given so far
 	missed  uint64                // rings that found nobody in line
+	choosy  int                   // fetchers with versions that have armed and not left
 }
 
-// waiter is one fetcher. A signal is the queue that it is woken for, empty where that may
-// be any of its own. There is room for one, so that ringing never blocks: while it is in
-// line or held, there is none.
+// ring is what a fetcher is woken for: a job in a line. Without a job it may be any of
+// that line, without a line any of the fetcher's own.
+type ring struct {
+	line string
+	job  job.ID
+}
+
+// waiter is one fetcher. There is room for one signal, so that ringing never blocks: while
+// it is in line or held, there is none.
 type waiter struct {
 	ctx    context.Context // of its caller
 	f      job.FetchRequest
 	lines  []string // where it waits: see lineOf
-	signal chan string
+	signal chan ring
 	ticket uint64          // who has the lowest has waited longest; 0 before it has armed
 	places []*list.Element // in the lists of its queues; nil while it is not in line
 
@@ -48,7 +55,7 @@ func newWaiter(ctx context.Context, f job.FetchRequest) *waiter {
 			lines[i] = lineOf(q, f.Tenant)
 		}
 	}
-	return &waiter{ctx: ctx, f: f, lines: lines, signal: make(chan string, 1)}
+	return &waiter{ctx: ctx, f: f, lines: lines, signal: make(chan ring, 1)}
 }
 
 // lineOf is where those wait who want the jobs of a tenant in a queue alone; who wants all
@@ -60,22 +67,38 @@ func lineOf(queue, tenant string) string {
 	return queue + "\x00" + tenant
 }
 
-// first is who has waited longest for a job of a line, nil if nobody waits. The caller
-// holds mu.
-func (b *wakeups) first(line string) *waiter {
-	var w *waiter
-	if l := b.waiting[line]; l != nil {
-		w = l.Front().Value.(*waiter)
-	}
+// first is who has waited longest of those in a line that wants says yes to, nil if nobody
+// waits. The caller holds mu.
+func (b *wakeups) first(line string, wants func(*waiter) bool) *waiter {
+	w := firstOf(b.waiting[line], wants)
 	if queue, _, of := strings.Cut(line, "\x00"); of {
-		if l := b.waiting[queue]; l != nil {
-			if all := l.Front().Value.(*waiter); w == nil || all.ticket < w.ticket {
-				w = all
-			}
+		if all := firstOf(b.waiting[queue], wants); w == nil || all != nil && all.ticket < w.ticket {
+			w = all
 		}
 	}
 	return w
 }
+
+func firstOf(l *list.List, wants func(*waiter) bool) *waiter {
+	if l == nil {
+		return nil
+	}
+	for e := l.Front(); e != nil; e = e.Next() {
+		if w := e.Value.(*waiter); wants(w) {
+			return w
+		}
+	}
+	return nil
+}
+
+// wanting is who may be woken for a job.
+func wanting(j *job.Job) func(*waiter) bool {
+	return func(w *waiter) bool { return w.f.Versions.Wants(j.Type, j.Extra) }
+}
+
+// easy is who takes every job of its queues, and choosy who does not.
+func easy(w *waiter) bool   { return w.f.Versions == nil }
+func choosy(w *waiter) bool { return w.f.Versions != nil }
 
 // arm puts w into its queues' lines, at the end if it comes for the first time. It must
 // be called before the queues are looked at, so that no job can come between the look
@@ -90,6 +113,9 @@ func (b *wakeups) arm(w *waiter) {
 		b.tickets++
 		w.ticket = b.tickets
 		b.present.Add(1)
+		if choosy(w) {
+			b.choosy++
+		}
 	}
 	b.enter(w)
 }
@@ -119,17 +145,41 @@ func (b *wakeups) enter(w *waiter) {
 	}
 }
 
-// ring wakes a fetcher of a queue, if one waits.
-func (b *wakeups) ring(queue string) {
+// ringFor wakes a fetcher for a job of a line, if one waits that wants it.
+func (b *wakeups) ringFor(line string, j *job.Job) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	w := b.first(queue)
+	b.wake(b.first(line, wanting(j)), ring{line, j.ID})
+}
+
+// ring wakes a fetcher for a job of a line that nobody knows more of, and all who want only
+// some of its jobs: they look, and rest again.
+func (b *wakeups) ring(line string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lookOut(line)
+	b.wake(b.first(line, easy), ring{line: line})
+}
+
+// lookOut wakes those in a line who want only some of its jobs. No turn holds one of them.
+// The caller holds mu.
+func (b *wakeups) lookOut(line string) {
+	if b.choosy == 0 {
+		return
+	}
+	for w := b.first(line, choosy); w != nil; w = b.first(line, choosy) {
+		b.wake(w, ring{line: line})
+	}
+}
+
+// wake wakes a fetcher, nil for nobody. The caller holds mu.
+func (b *wakeups) wake(w *waiter, r ring) {
 	if w == nil {
 		b.missed++
 		return
 	}
 	b.remove(w)
-	w.signal <- queue
+	w.signal <- r
 }
 
 // ringAll wakes every fetcher of a queue, of any if it has no name.
@@ -141,8 +191,7 @@ func (b *wakeups) ringAll(queue string) {
 		q, _, _ := strings.Cut(line, "\x00")
 		for (queue == "" || q == queue) && l.Len() > 0 {
 			w := l.Front().Value.(*waiter)
-			b.remove(w)
-			w.signal <- line
+			b.wake(w, ring{line: line})
 		}
 	}
 }
@@ -163,19 +212,22 @@ func (b *wakeups) remove(w *waiter) {
 func (b *wakeups) leave(w *waiter) {
 	b.mu.Lock()
 	b.remove(w)
+	if choosy(w) {
+		b.choosy--
+	}
 	b.mu.Unlock()
 	b.present.Add(-1)
 	select {
-	case queue := <-w.signal:
-		b.pass(w, queue)
+	case rung := <-w.signal:
+		b.pass(w, rung)
 	default:
 	}
 }
 
 // pass gives a signal that w has taken and cannot use to the next in line.
-func (b *wakeups) pass(w *waiter, queue string) {
-	if queue != "" {
-		b.ring(queue)
+func (b *wakeups) pass(w *waiter, rung ring) {
+	if rung.line != "" {
+		b.ring(rung.line)
 		return
 	}
 	for _, line := range w.lines {
@@ -202,10 +254,19 @@ func (b *wakeups) ringTenants(queue string) {
 }
 
 // used passes a signal on where w has found jobs of other queues only: there is one more
-// in its queue then than others were woken for.
-func (b *wakeups) used(w *waiter, queue string, jobs []*job.Job) {
-	if !slices.ContainsFunc(jobs, func(j *job.Job) bool { return lineOf(j.Queue, j.Tenant) == queue || j.Queue == queue }) {
-		b.pass(w, queue)
+// in its queue then than others were woken for. Where it has found others of its queue than
+// the one that it was woken for, that one may be what a fetcher with versions waits for.
+func (b *wakeups) used(w *waiter, rung ring, jobs []*job.Job) {
+	if !slices.ContainsFunc(jobs, func(j *job.Job) bool {
+		return lineOf(j.Queue, j.Tenant) == rung.line || j.Queue == rung.line
+	}) {
+		b.pass(w, rung)
+		return
+	}
+	if rung.job != "" && !slices.ContainsFunc(jobs, func(j *job.Job) bool { return j.ID == rung.job }) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.lookOut(rung.line)
 	}
 }
 
@@ -237,12 +298,12 @@ func (b *wakeups) rise(w *waiter) *claiming {
 	return given
 }
 
-// take takes the fetcher that has waited longest for a queue out of the line, and holds
+// take takes the fetcher that has waited longest for a job of a line out of it, and holds
 // it, if it rests and may be served. Whoever calls it calls give or putBack.
-func (b *wakeups) take(queue string, may func(*waiter) bool) *waiter {
+func (b *wakeups) take(line string, wants, may func(*waiter) bool) *waiter {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	w := b.first(queue)
+	w := b.first(line, wants)
 	if w == nil || !w.resting || !may(w) {
 		return nil
 	}
@@ -257,7 +318,7 @@ func (b *wakeups) give(w *waiter, c *claiming) {
 	defer b.mu.Unlock()
 	w.given = c
 	b.letGo(w)
-	w.signal <- ""
+	w.signal <- ring{}
 }
 
 // putBack gives a fetcher for whom nothing was claimed its place in line again. If
@@ -268,7 +329,7 @@ func (b *wakeups) putBack(w *waiter) {
 	if b.letGo(w); w.missed == b.missed {
 		b.enter(w)
 	} else {
-		w.signal <- ""
+		w.signal <- ring{}
 	}
 }
 

@@ -135,7 +135,10 @@ func (b flowBook) SaveFlowNode(n *job.FlowNode) error { return b.turn.SaveFlowNo
 func (b flowBook) SaveJob(j *job.Job) error           { return b.save(j) }
 func (b flowBook) AddEvent(e job.Event) error         { return b.addEvent(e) }
 func (b flowBook) EndFlow(to job.WorkflowState, at time.Time) error {
-	b.ended = append(b.ended, endedFlow{b.id, at})
+	if b.ended == nil {
+		b.ended = &endedFlows{}
+	}
+	b.ended.all = append(b.ended.all, endedFlow{b.id, at})
 	return b.turn.EndFlow(b.id, to, at)
 }
 

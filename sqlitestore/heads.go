@@ -55,6 +55,14 @@ func (hs heads) moved(was, now kept) {
 	}
 }
 
+// moved keeps what is remembered of queues right when a job changes.
+func (t *tx) moved(was, now kept) {
+	t.w.heads.moved(was, now)
+	if len(t.w.sifts) > 0 {
+		t.w.sifts.moved(was, now)
+	}
+}
+
 func (hs heads) entered(queue string, e entry) {
 	h := hs[queue]
 	if h == nil {

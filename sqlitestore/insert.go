@@ -296,7 +296,7 @@ func (t *tx) inserted(j *job.Job, n int64) error {
 	}
 	t.count(j, 1)
 	t.tally(nil, j)
-	t.w.heads.moved(kept{}, kept{j, n})
+	t.moved(kept{}, kept{j, n})
 	_, known := t.call.jobs.get(j.ID) // one of its id has been deleted
 	if q := t.w.queues[j.Queue]; known || len(t.call.jobs.byID) < maxRemembered && (j.State != job.Available || q == nil || q.Available < maxRemembered) {
 		t.call.jobs.put(j.ID, kept{j.Clone(), n}) // it will be asked for soon

@@ -240,7 +240,7 @@ func (t *tx) UpdateJob(j *job.Job) error {
 	t.count(j, 1)
 	t.tally(was.Job, j)
 	now := kept{j.Clone(), was.n}
-	t.w.heads.moved(was, now)
+	t.moved(was, now)
 	t.call.jobs.put(j.ID, now)
 	return nil
 }
@@ -323,7 +323,7 @@ func (t *tx) DeleteJob(id job.ID) error {
 		}
 	}
 	t.count(k.Job, -1)
-	t.w.heads.moved(k, kept{})
+	t.moved(k, kept{})
 	t.call.jobs.put(id, kept{n: k.n})
 	return nil
 }

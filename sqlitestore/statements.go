@@ -13,7 +13,7 @@ type statements struct {
 	flowNode, insertFlow, insertNode, insertNodes           *stmt
 	saveNode, endFlow                                       *stmt
 	limitByKey, putLimit, laneHead, laneNext, opening       *stmt
-	tenantJobs                                              *stmt
+	tenantJobs, siftSame, siftLower                         *stmt
 
 	plainBody, flowBody, plainState, keyedState sized
 }
@@ -35,6 +35,7 @@ func (w *writer) prepare() error {
 		{&w.st.flowNode, flowNode}, {&w.st.insertFlow, insertFlow}, {&w.st.insertNode, insertNode}, {&w.st.insertNodes, insertMany},
 		{&w.st.saveNode, saveNode}, {&w.st.endFlow, endFlow},
 		{&w.st.limitByKey, limitByKey}, {&w.st.putLimit, putLimit}, {&w.st.laneHead, laneHead}, {&w.st.laneNext, laneNext}, {&w.st.opening, openingLimits}, {&w.st.tenantJobs, tenantJobs},
+		{&w.st.siftSame, siftSame}, {&w.st.siftLower, siftLower},
 	} {
 		s, err := prepare(w.conn, p.sql)
 		if err != nil {

@@ -135,7 +135,7 @@ func (s *Store) openWriter(ctx context.Context, rw *connector, o Options) error 
 	s.w = &writer{
 		calls: make(chan *call, backlog), ended: make(chan struct{}), log: o.Log,
 		troubles: &s.troubles, failed: s.failed, gauge: newGauge(), lock: s.lock,
-		updates: map[stateUpdate]*stmt{}, heads: heads{}, conn: conn, unprepared: sqlx.NewDb(sql.OpenDB(only{conn, rw}), "sqlite"),
+		updates: map[stateUpdate]*stmt{}, heads: heads{}, sifts: sifts{}, conn: conn, unprepared: sqlx.NewDb(sql.OpenDB(only{conn, rw}), "sqlite"),
 	}
 	s.w.tx = &tx{w: s.w}
 	s.w.tx.reader = reader{q: settled{s.w.tx}}

@@ -57,6 +57,7 @@ type writer struct {
 	cache    cache
 	nodes    nodes // of workflows, as committed
 	heads    heads
+	sifts    sifts
 	limits   limits
 	tx       *tx          // used again for every group
 	lock     *fileLock    // on the database
@@ -330,6 +331,7 @@ func (w *writer) try(tx *tx, c *call, careful bool) error {
 	cause := tx.failed
 	if tx.wrote {
 		clear(w.heads) // what left them is back
+		clear(w.sifts)
 		w.limits.forget()
 	}
 	tx.drop()
@@ -376,6 +378,7 @@ func (w *writer) forget() {
 	w.cache.reset()
 	w.nodes = nil
 	clear(w.heads)
+	clear(w.sifts)
 	w.limits.forget()
 }
 

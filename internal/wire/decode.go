@@ -108,6 +108,8 @@ func fetchMember(f *job.FetchRequest, member string, v json.RawMessage) (err err
 		f.Worker, err = name(v, member)
 	case "visibility_timeout_ms":
 		f.Visibility, err = millis(v, member)
+	case "versions":
+		f.Versions, err = job.ParseVersions(v)
 	case "block_ms", "wait_ms", "timeout":
 		n, err = clamped(v, member, 0, MaxWait.Milliseconds())
 		f.Wait = max(f.Wait, time.Duration(n)*time.Millisecond)

@@ -67,7 +67,7 @@ var capabilities = []struct {
 }{
 	{"batch_enqueue", true}, {"cron", true}, {"cron_jobs", true}, {"dead_letter", true}, {"delayed_jobs", true}, {"events", true},
 	{"job_ttl", true}, {"priority_queues", true},
-	{"fair_scheduling", true}, {"job_versioning", false},
+	{"fair_scheduling", true}, {"job_versioning", true},
 	{"multi_tenancy", true}, {"pause_resume", true}, {"rate_limiting", true}, {"schema_validation", true},
 	{uniqueJobs, true}, {"webhooks", false}, {"workflows", true},
 }

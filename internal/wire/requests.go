@@ -44,6 +44,9 @@ func fetchBody(b *rawjson.Writer, f job.FetchRequest) {
 	b.Optional("worker_id", f.Worker)
 	someMillis(b, "visibility_timeout_ms", f.Visibility)
 	someMillis(b, "block_ms", f.Wait)
+	if f.Versions != nil {
+		b.Raw("versions", f.Versions.JSON())
+	}
 }
 
 // AckBody is the body of an ACK (contract §3.9). A nil result is left out;

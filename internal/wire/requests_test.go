@@ -40,6 +40,12 @@ func TestFetchBody(t *testing.T) {
 			Visibility: drawMillis(t, "visibility", 1e9),
 			Wait:       drawMillis(t, "wait", MaxWait.Milliseconds()),
 		}
+		if rapid.Bool().Draw(t, "some versions") {
+			var err error
+			if want.Versions, err = job.NewVersions(map[string][]any{"a.b": {rapid.Int().Draw(t, "version"), "2", nil}, "c.d": {}}); err != nil {
+				t.Fatal(err)
+			}
+		}
 		body := FetchBody(want)
 		got, err := DecodeFetch(body)
 		if err != nil || !reflect.DeepEqual(got, want) {

@@ -10,9 +10,6 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// byJobs reports whether the counters of a kind count jobs, and not steps.
-func byJobs(k job.WorkflowKind) bool { return k == job.KindGroup || k == job.KindBatch }
-
 // appendWorkflow appends the members of a workflow (contract §3.16).
 func appendWorkflow(b *rawjson.Writer, w *job.Workflow) {
 	workflowHead(b, w)

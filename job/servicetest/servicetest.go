@@ -22,7 +22,7 @@ type verdict struct {
 // A case asks nothing but the service. It uses real time: tens of milliseconds
 // that it puts into schedules and reservations, and deadlines that are far away.
 func Run(t *testing.T, open func(t *testing.T) job.Service) {
-	for _, v := range slices.Concat(pushing, batching, fetching, large, waiting, refusing, holding, acking, lateness,
+	for _, v := range slices.Concat(pushing, batching, fetching, versioning, large, waiting, refusing, holding, acking, lateness,
 		failing, retrying, beating, rostering, directing, operating, deadLetters, expiring, telling, again,
 		uniqueness, deduplicating, keeping, warning, limiting, tenancy, progressing, schemas, flowing, runningQueues, pooling, inBulk, closed) {
 		t.Run(v.name, func(t *testing.T) {

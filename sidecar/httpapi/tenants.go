@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -15,9 +16,11 @@ func (a *api) tenants(g *echo.Group) {
 }
 
 // spoken is the request in a context for the tenant that its header names (contract §4.19).
+// What names a lease is not looked at for it, and not refused for a bad one either: a
+// worker could not end what it runs.
 func spoken(r *http.Request) (*http.Request, error) {
 	values := r.Header["X-Ojs-Tenant"]
-	if len(values) == 0 {
+	if len(values) == 0 || namesLease(r.URL.Path) {
 		return r, nil
 	}
 	if err := job.CheckTenant(values[0]); err != nil {
@@ -29,4 +32,17 @@ func spoken(r *http.Request) (*http.Request, error) {
 		}
 	}
 	return r.WithContext(job.WithTenant(r.Context(), values[0])), nil
+}
+
+// namesLease reports whether a path is that of an ACK, a FAIL or a BEAT.
+func namesLease(path string) bool {
+	path, ok := strings.CutPrefix(strings.TrimSuffix(path, "/"), "/ojs/v1")
+	if !ok {
+		return false
+	}
+	switch path {
+	case wire.AckPath, "/workers/nack", "/workers/heartbeat", "/workers/beat":
+		return true
+	}
+	return strings.HasPrefix(path, "/jobs/") && strings.HasSuffix(path, "/ack")
 }
