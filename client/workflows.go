@@ -15,7 +15,7 @@ func (c *Client) StartWorkflow(ctx context.Context, spec job.WorkflowSpec) (w *j
 	if _, err := spec.Compile(); err != nil {
 		return nil, false, err
 	}
-	status, body, err := c.send(ctx, post("/workflows", wire.WorkflowBody(spec)))
+	status, body, err := c.send(ctx, post("/workflows", wire.WorkflowBody(spec)).blocking(ctx))
 	if err != nil {
 		return nil, false, err
 	}

@@ -21,8 +21,9 @@ type QueueService interface {
 	// jobs that have ended, and says how many jobs had not. What becomes of those
 	// d says. It works in slices, and the queue takes no PUSH meanwhile; where it
 	// fails in between, it has that status, and to ask again goes on. NotFound;
-	// Conflict for DeleteReject while jobs have not ended, and where a job that is
-	// moved meets its custom id there; Invalid.
+	// Conflict for DeleteReject while jobs have not ended, where a job that is moved
+	// meets its custom id there, and while a workflow that runs may ask for the result
+	// of one of its jobs; Invalid.
 	DeleteQueue(ctx context.Context, name string, d QueueDeletion) (int64, error)
 	// PurgeQueue removes finished jobs of a queue for good, or counts them, and says
 	// how many. It works in slices: the count is right also beside an error. NotFound, Invalid.

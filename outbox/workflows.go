@@ -102,6 +102,6 @@ func (r *Relay) begin(ctx context.Context, spec job.WorkflowSpec) (err error) {
 			err = job.Errorf(job.Internal, "the job server panicked: %v", p)
 		}
 	}()
-	_, _, err = to.StartWorkflow(ctx, spec)
+	_, _, err = to.StartWorkflow(job.WithBlock(ctx, 0), spec) // rows for other queues must not wait for room in one
 	return err
 }

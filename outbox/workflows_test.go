@@ -18,9 +18,12 @@ type flowServer struct {
 	busy  error
 }
 
-func (s *flowServer) StartWorkflow(_ context.Context, spec job.WorkflowSpec) (*job.Workflow, bool, error) {
+func (s *flowServer) StartWorkflow(ctx context.Context, spec job.WorkflowSpec) (*job.Workflow, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if d, said := job.BlockOf(ctx); d != 0 || !said {
+		return nil, false, job.Errorf(job.Internal, "it would wait for room, and with it the rows for other queues")
+	}
 	if s.calls++; s.busy != nil {
 		return nil, false, s.busy
 	}

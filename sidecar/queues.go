@@ -288,6 +288,9 @@ func (s *Sidecar) DeleteQueue(ctx context.Context, name string, d job.QueueDelet
 	if err := d.Validate(name); err != nil {
 		return 0, err
 	}
+	if err := s.feedsNoFlow(ctx, name); err != nil {
+		return 0, err
+	}
 	if err := s.closeQueue(ctx, name, d); err != nil {
 		return 0, err
 	}
@@ -331,6 +334,25 @@ func (s *Sidecar) DeleteQueue(ctx context.Context, name string, d job.QueueDelet
 	}
 }
 
+// feedsNoFlow refuses to delete a queue with results that a workflow may still ask for.
+func (s *Sidecar) feedsNoFlow(ctx context.Context, name string) error {
+	var feeds *job.Job
+	_, err := s.count(ctx, job.Filter{Queue: name, States: []job.State{job.Completed}}, func(tx job.ReadTx, j *job.Job) (bool, error) {
+		if feeds != nil {
+			return false, nil
+		}
+		needed, err := inRunningFlow(tx, j)
+		if needed {
+			feeds = j
+		}
+		return needed, err
+	})
+	if err == nil && feeds != nil {
+		err = neededByFlow(feeds)
+	}
+	return err
+}
+
 // closeQueue keeps new jobs out of a queue that is to be deleted.
 func (s *Sidecar) closeQueue(ctx context.Context, name string, d job.QueueDeletion) error {
 	now := s.now()
@@ -368,7 +390,16 @@ func (s *Sidecar) emptyQueue(ctx context.Context, name string, d job.QueueDeleti
 		return n, err
 	}
 	_, err = s.each(ctx, job.Filter{Queue: name, States: finished}, func(j *job.Job) bool { return j.Queue == name && j.State.Terminal() },
-		func(t *turn, j *job.Job) (bool, error) { return true, t.remove(j.ID) })
+		func(t *turn, j *job.Job) (bool, error) {
+			if j.State == job.Completed { // since it was looked at
+				if needed, err := inRunningFlow(t, j); err != nil {
+					return false, err
+				} else if needed {
+					return false, neededByFlow(j)
+				}
+			}
+			return true, t.remove(j.ID)
+		})
 	return n, err
 }
 

@@ -26,6 +26,7 @@ var runningQueues = []verdict{
 	{"a default policy stands under that of a job", defaultRetry},
 	{"a queue with a bound refuses what it has no room for", rejecting},
 	{"a queue with a bound lets a push wait for room", blocking},
+	{"the first jobs of a workflow are let into a queue as those of a push are", beginning},
 	{"a queue with a bound drops its oldest jobs", dropping},
 	{"a push to a queue that is nearly full is warned", warned},
 	{"what stands in a full queue already answers for itself", fullAgain},
@@ -444,6 +445,51 @@ func blocking(k *kit) {
 		k.t.Errorf("woken after %v: %v", time.Since(began), err)
 	}
 	k.order(k.fetch(job.FetchRequest{Count: 9}), "later")
+}
+
+func beginning(k *kit) {
+	none := func(what string) {
+		k.t.Helper()
+		if p, err := k.s.Workflows(k.ctx(), job.WorkflowFilter{}); err != nil || p.Total != 0 {
+			k.t.Errorf("%s: %d workflows are stored, %v", what, p.Total, err)
+		}
+	}
+	k.turn(queue, job.QueueDraining)
+	_, _, err := k.s.StartWorkflow(k.ctx(), job.Chain("", do("a", nil)))
+	k.is("into a queue that drains", err, job.QueueClosed)
+	none("into a queue that drains")
+	k.turn(queue, job.QueueActive)
+	k.configure(queue, `{"backpressure":{"max_depth":1,"strategy":"block"}}`)
+	pair := job.Group("", do("a", nil), do("b", nil))
+	began := time.Now()
+	if _, _, err := k.s.StartWorkflow(job.WithBlock(k.ctx(), 0), pair); job.KindOf(err) != job.QueueFull || time.Since(began) > soon {
+		k.t.Errorf("two at once into a queue for one: %v", err)
+	}
+	k.push(nil)
+	began = time.Now()
+	if _, _, err := k.s.StartWorkflow(job.WithBlock(k.ctx(), 2*blink), job.Chain("", do("a", nil))); job.KindOf(err) != job.QueueFull || time.Since(began) < 2*blink {
+		k.t.Errorf("after %v: %v", time.Since(began), err)
+	}
+	none("into a full queue")
+	done := make(chan error, 1)
+	go func() {
+		_, _, err := k.s.StartWorkflow(job.WithBlock(k.ctx(), patience), job.Chain("", do("a", nil), do("b", nil)))
+		done <- err
+	}()
+	j := k.take()
+	k.pause(blink)
+	k.ack(j, "")
+	if err := <-done; err != nil {
+		k.t.Errorf("once there is room: %v", err)
+	}
+	a := k.take()
+	k.configure(queue, `{"backpressure":{"max_depth":2}}`)
+	k.named("beside")
+	k.configure(queue, `{"backpressure":{"max_depth":1}}`)
+	k.ack(a, "") // the step that follows is let into a full queue, too
+	if got := k.fetch(job.FetchRequest{Count: 9}); len(got) != 2 || got[1].Flow == nil {
+		k.t.Errorf("got %v", got)
+	}
 }
 
 func dropping(k *kit) {

@@ -34,7 +34,7 @@ var flowing = []verdict{
 	{"workflows are listed by state and in pages", flowList},
 	{"what a request says of a workflow is dropped", flowReserved},
 	{"a dead letter of a running workflow is not removed", flowDead},
-	{"what a running workflow needs is neither purged nor deleted in bulk", flowNeeds},
+	{"what a running workflow needs is neither purged nor deleted, in bulk or with its queue", flowNeeds},
 	{"the events of a workflow are told in order", flowEvents},
 }
 
@@ -526,6 +526,10 @@ func flowNeeds(k *kit) {
 		if !strings.Contains(e.Message, string(w.ID)) {
 			k.t.Errorf("it says %q", e.Message)
 		}
+	}
+	for _, d := range []job.QueueDeletion{{}, {Strategy: job.DeleteDiscard}, {Strategy: job.DeleteMove, Target: "other"}} {
+		_, err := k.s.DeleteQueue(k.ctx(), a.Queue, d)
+		k.is("deletion of its queue", err, job.Conflict)
 	}
 	k.ack(k.step("b", `[1]`), "")
 	for _, dry := range []bool{true, false} {

@@ -37,7 +37,11 @@ func (a *api) startWorkflow(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	w, existing, err := a.svc.StartWorkflow(c.Request().Context(), spec)
+	ctx, err := blocking(c)
+	if err != nil {
+		return err
+	}
+	w, existing, err := a.svc.StartWorkflow(ctx, spec)
 	if err != nil {
 		return err
 	}
