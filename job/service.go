@@ -54,7 +54,7 @@ type Receipt struct {
 	Replaced ID      // the job that was cancelled to make room for this one; of several, the newest that unique replaced
 
 	AllReplaced []ID      // all of them, Replaced first, where there are several
-	Permits     *Permits  // what the key of its rate limit lets through just now, where it names one
+	Permits     *Permits  // what the key of its rate limit lets through just now, where it names one; over HTTP it is in headers alone, and nil
 	Warnings    []Warning // what the sender of the envelope may not have meant; see [Checked.Warnings]
 	Pressure    *Pressure // how full its queue is, where that has a bound; over HTTP it is in headers alone, and nil
 }
