@@ -55,7 +55,7 @@ func backoff(k *kit) {
 			k.t.Errorf("with jitter the delay is %s, want 0.5 s to 1.2 s", got)
 		}
 	}
-	if got := k.cycle(`{"max_attempts":2}`, 1)[0]; got < 500*time.Millisecond || got >= 1500*time.Millisecond {
+	if got := k.cycle(`{"max_attempts":2}`, 1)[0]; got < 500*time.Millisecond || got > 1500*time.Millisecond { // rounded to milliseconds
 		k.t.Errorf("the defaults give %s, want 0.5 s to 1.5 s", got)
 	}
 }
