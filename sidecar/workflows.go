@@ -28,9 +28,9 @@ func (s *Sidecar) StartWorkflow(ctx context.Context, spec job.WorkflowSpec) (w *
 	now := s.now()
 	f.State, f.CreatedAt = job.WorkflowRunning, now
 	first := f.AtOnce()
-	ended := false // a job of it by another, which it has met by a key
+	var last *turn
 	start := func(t *turn) error {
-		w, existing, ended = nil, false, false
+		w, existing, last = nil, false, t
 		old, err := t.Flow(f.ID)
 		if job.KindOf(err) == job.NotFound && err != nil {
 			bounds, err := admitTo(t, first, now)
@@ -40,11 +40,7 @@ func (s *Sidecar) StartWorkflow(ctx context.Context, spec job.WorkflowSpec) (w *
 			if w, err = t.beginFlow(f.Copy(), "", now); err != nil {
 				return err
 			}
-			if err := bounds.hold(t, nil, now); err != nil {
-				return err
-			}
-			ended = slices.ContainsFunc(t.changes, func(c change) bool { return c.ends() && c.job.Flow != nil && c.job.Flow.Workflow == f.ID })
-			return nil
+			return bounds.hold(t, nil, now)
 		}
 		if err != nil {
 			return err
@@ -59,7 +55,8 @@ func (s *Sidecar) StartWorkflow(ctx context.Context, spec job.WorkflowSpec) (w *
 	if _, err := s.enqueueBlocking(ctx, func() ([]job.Receipt, error) { return nil, s.update(ctx, start) }); err != nil {
 		return nil, false, err
 	}
-	if ended { // what follows from that came after w was read
+	if slices.ContainsFunc(last.everything(), func(c change) bool { return c.ends() && c.job.Flow != nil && c.job.Flow.Workflow == f.ID }) {
+		// A job of it was ended by another, which it has met by a key, and w was read before.
 		if read, err := s.Workflow(ctx, f.ID); err == nil {
 			w = read
 		}

@@ -34,6 +34,7 @@ var flowing = []verdict{
 	{"workflows are listed by state and in pages", flowList},
 	{"what a request says of a workflow is dropped", flowReserved},
 	{"a dead letter of a running workflow is not removed", flowDead},
+	{"a workflow is answered as it is, also where what it replaces strikes back", flowStruckBack},
 	{"what a running workflow needs is neither purged nor deleted, in bulk or with its queue", flowNeeds},
 	{"the events of a workflow are told in order", flowEvents},
 }
@@ -507,6 +508,22 @@ func flowDead(k *kit) {
 		k.t.Error(err)
 	}
 	k.flows(w.ID, job.WorkflowFailed, job.StepFailed, job.StepCompleted)
+}
+
+func flowStruckBack(k *kit) {
+	taking := func(e *job.Envelope) { e.Unique = json.RawMessage(`{"keys":["queue"],"on_conflict":"replace"}`) }
+	a := k.start(job.Batch("", do("a", taking)).On(job.OnFailure, envelope(taking)))
+	w, _, err := k.s.StartWorkflow(k.ctx(), job.Group("", do("b", taking))) // its job cancels that of a, whose callback cancels it
+	if err != nil || w.State != job.WorkflowFailed {
+		k.t.Fatalf("%+v, %v", w, err)
+	}
+	if read := k.flow(w.ID); !reflect.DeepEqual(read, w) {
+		k.t.Errorf("it is read as\n%+v, and was answered as\n%+v", read, w)
+	}
+	k.ack(k.take(), "")
+	if got := k.flow(a.ID); got.State != job.WorkflowCompleted {
+		k.t.Errorf("the other is %s", got.State)
+	}
 }
 
 func flowNeeds(k *kit) {
