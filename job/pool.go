@@ -336,6 +336,20 @@ type DispatchReport struct {
 	At     time.Time
 }
 
+// Strategy is that of the pools: PoolStrict without any, as FETCHes take the queues in
+// their order then, and "mixed" where they differ.
+func (r DispatchReport) Strategy() string {
+	if len(r.Pools) == 0 {
+		return PoolStrict
+	}
+	for _, p := range r.Pools {
+		if p.Strategy != r.Pools[0].Strategy {
+			return "mixed"
+		}
+	}
+	return r.Pools[0].Strategy
+}
+
 // Dispatched is what was started of a queue.
 type Dispatched struct {
 	Queue   string

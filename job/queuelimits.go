@@ -76,8 +76,8 @@ func ParseQueueLimits(raw json.RawMessage) (patch json.RawMessage, err error) {
 		write        func(name string)
 	}{
 		{"concurrency", "concurrency", p.Concurrency != 0, func(name string) { o.Int(name, int64(p.Concurrency)) }},
-		{"rate", "rate_limit", p.Rate.Limit != 0, func(name string) { o.Quoted(name, p.Rate.json()) }},
-		{"throttle", "throttle", p.Throttle.Limit != 0, func(name string) { o.Quoted(name, p.Throttle.json()) }},
+		{"rate", "rate_limit", p.Rate.Limit != 0, func(name string) { o.Quoted(name, p.Rate.JSON()) }},
+		{"throttle", "throttle", p.Throttle.Limit != 0, func(name string) { o.Quoted(name, p.Throttle.JSON()) }},
 	} {
 		named := m.set || given.of(m.name) != nil
 		some = some || named
@@ -94,11 +94,16 @@ func ParseQueueLimits(raw json.RawMessage) (patch json.RawMessage, err error) {
 	return json.RawMessage(o.Close()), nil
 }
 
-// json is a quota as a configuration has it.
-func (q Quota) json() json.RawMessage {
+// Period is a length of time as ISO 8601 has it, in seconds.
+func Period(d time.Duration) string {
+	return "PT" + strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + "S"
+}
+
+// JSON is a quota as a configuration has it: limit and period.
+func (q Quota) JSON() json.RawMessage {
 	o := rawjson.Object(nil)
 	o.Int("limit", int64(q.Limit))
-	o.Str("period", "PT"+strconv.FormatFloat(q.Period.Seconds(), 'f', -1, 64)+"S")
+	o.Str("period", Period(q.Period))
 	return json.RawMessage(o.Close())
 }
 

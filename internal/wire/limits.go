@@ -51,14 +51,9 @@ func pace(b *rawjson.Writer, p job.Pace) {
 		is   job.Quota
 	}{{"rate", p.Rate}, {"throttle", p.Throttle}} {
 		if q.is.Limit > 0 {
-			b.Object(q.name).Int("limit", int64(q.is.Limit)).Str("period", period(q.is.Period)).End()
+			b.Raw(q.name, q.is.JSON())
 		}
 	}
-}
-
-// period is a duration as ISO 8601 has it, in seconds.
-func period(d time.Duration) string {
-	return "PT" + strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + "S"
 }
 
 // AppendLimit appends a limit (contract §3.25). limit and period are those of its rate,
@@ -73,7 +68,7 @@ func AppendLimit(dst []byte, l job.LimitInfo) []byte {
 	}
 	for _, q := range [...]job.Quota{l.Pace.Rate, l.Pace.Throttle} {
 		if q.Limit > 0 {
-			b.Str("period", period(q.Period))
+			b.Str("period", job.Period(q.Period))
 			break
 		}
 	}

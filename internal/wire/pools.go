@@ -59,7 +59,7 @@ func (o poolObject) pool() job.Pool {
 func AppendPools(dst []byte, pools []job.Pool, p Paging) []byte {
 	pools, l := byName(pools, p, func(p job.Pool) string { return p.Name })
 	b := rawjson.Object(dst)
-	from := objects(&b, "pools", pools, func(b *rawjson.Writer, p job.Pool) { job.AppendPool(b, p) })
+	from := objects(&b, "pools", pools, job.AppendPool)
 	b.Raw("items", b[from:])
 	pages(&b, p, l)
 	return b.Close()
@@ -86,27 +86,16 @@ func AppendPoolDeleted(dst []byte, name string) []byte {
 	return b.Bool("deleted", true).Str("name", name).Close()
 }
 
-// AppendDispatch appends how the starts were shared (contract §3.23). strategy is that of
-// the pools where they agree; without one FETCHes take the queues in their order.
+// AppendDispatch appends how the starts were shared (contract §3.23).
 func AppendDispatch(dst []byte, r job.DispatchReport) []byte {
-	strategy, starved, total := "", int64(0), int64(0)
-	for i, p := range r.Pools {
-		if i > 0 && p.Strategy != strategy {
-			strategy = "mixed"
-			break
-		}
-		strategy = p.Strategy
-	}
-	if strategy == "" {
-		strategy = job.PoolStrict
-	}
+	var starved, total int64
 	for _, d := range r.Queues {
 		total += d.Started
 		starved += d.Starved()
 	}
 	b := rawjson.Object(dst)
 	b.Object("stats").Int("dispatched", total).Int("starved", starved).Int("pools", int64(len(r.Pools))).Int("queues", int64(len(r.Queues))).End()
-	b.Str("strategy", strategy)
+	b.Str("strategy", r.Strategy())
 	objects(&b, "queues", r.Queues, func(b *rawjson.Writer, d job.Dispatched) {
 		b.Str("name", d.Queue).Optional("pool", d.Pool)
 		if d.Pool != "" {
@@ -114,14 +103,8 @@ func AppendDispatch(dst []byte, r job.DispatchReport) []byte {
 		}
 		b.Int("dispatched", d.Started).Int("dispatch_count_1m", d.Minute).Int("available", d.Waiting).Int("starved", d.Starved())
 	})
-	b.Array("pools")
-	for _, p := range r.Pools {
-		b.Begin()
-		job.AppendPool(&b, p)
-		b.End()
-	}
-	b.EndArray()
-	return b.Str("window", period(job.DispatchWindow)).Time("computed_at", r.At).Close()
+	objects(&b, "pools", r.Pools, job.AppendPool)
+	return b.Str("window", job.Period(job.DispatchWindow)).Time("computed_at", r.At).Close()
 }
 
 // ReadDispatch reads it.
