@@ -75,6 +75,7 @@ func (s *Sidecar) update(ctx context.Context, fn func(*turn) error) error {
 // their jobs also where the log of an embedder panics.
 func (s *Sidecar) stored(t *turn) {
 	defer s.handOver(t)
+	s.news.tell()
 	s.committed(t.everything(), t.gates)
 	s.passed(t.gates)
 	if t.limits != nil && !t.limits.opens.IsZero() {

@@ -57,6 +57,7 @@ type Sidecar struct {
 	log       *slog.Logger
 	started   time.Time
 	wakeups   wakeups
+	news      news
 	shut      shut
 	shares    shares
 	ends      ends
