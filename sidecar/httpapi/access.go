@@ -151,7 +151,10 @@ func (a *api) mayAsk(c echo.Context, r Route) error {
 	var roles Role
 	if shown {
 		if roles = held.rolesOf(token); roles == 0 {
-			return a.refuse(c, &a.Access.wrong, a.wrongToken(req.Context()))
+			if !a.Access.pay(req.Context()) {
+				c.Response().Header().Set("Connection", "close")
+			}
+			return a.refuse(c, &a.Access.wrong, job.Errorf(job.Unauthenticated, "the token is not one of this server's"))
 		}
 	} else if a.PeerUser != nil {
 		if user, ok := a.PeerUser(req); ok {
@@ -168,29 +171,26 @@ func (a *api) mayAsk(c echo.Context, r Route) error {
 		With(map[string]any{"needed": strings.Split(r.Who.String(), ","), "roles": strings.Split(roles.String(), ","), "hint": "Use a token that has one of the needed roles."}))
 }
 
-// wrongToken is the error for a token that is not known, when its caller has waited.
-func (a *api) wrongToken(ctx context.Context) error {
-	if a.Access.paying.Add(1) <= payers {
-		t := time.NewTimer(penalty)
-		defer t.Stop()
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-		}
+// pay makes a caller with a wrong token wait. It returns false at once where too many do.
+func (a *Access) pay(ctx context.Context) bool {
+	defer a.paying.Add(-1)
+	if a.paying.Add(1) > payers {
+		return false
 	}
-	a.Access.paying.Add(-1)
-	return job.Errorf(job.Unauthenticated, "the token is not one of this server's")
+	t := time.NewTimer(penalty)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return true
 }
 
 // refuse counts a refusal, and logs it, at most once in ten seconds. The log has nothing
 // of what the caller has sent but the route that it meant.
 func (a *api) refuse(c echo.Context, count *atomic.Int64, err error) error {
-	h := c.Response().Header()
 	if job.KindOf(err) == job.Unauthenticated {
-		h["Www-Authenticate"] = challenge
-		if a.Access.paying.Load() > payers {
-			h.Set("Connection", "close")
-		}
+		c.Response().Header()["Www-Authenticate"] = challenge
 	}
 	count.Add(1)
 	s := a.Access
@@ -203,7 +203,7 @@ func (a *api) refuse(c echo.Context, count *atomic.Int64, err error) error {
 	}
 	a.Log.LogAttrs(c.Request().Context(), slog.LevelWarn, "a request was refused: "+err.Error(),
 		slog.String("from", c.Request().RemoteAddr), slog.String("route", c.Request().Method+" "+c.Path()),
-		slog.String("request_id", requestID(c)), slog.Int("refused_since_the_last_line", s.silent))
+		slog.String("request_id", requestID(c)), slog.Int("count", s.silent+1))
 	s.logged, s.silent = now, 0
 	return err
 }
