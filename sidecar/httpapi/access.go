@@ -165,9 +165,9 @@ func (a *api) mayAsk(c echo.Context, r Route) error {
 	case roles&r.Who != 0:
 		return nil
 	case roles == 0:
-		return a.refuse(c, &a.Access.missing, job.Errorf(job.Unauthenticated, "%s %s needs a token, and the request has none", r.Method, r.Path))
+		return a.refuse(c, &a.Access.missing, job.Errorf(job.Unauthenticated, "%s needs a token, and the request has none", r))
 	}
-	return a.refuse(c, &a.Access.role, job.Errorf(job.Forbidden, "%s %s is for the role %s, and this token has %s", r.Method, r.Path, r.Who, roles).
+	return a.refuse(c, &a.Access.role, job.Errorf(job.Forbidden, "%s needs the role %s, and the caller has %s", r, strings.ReplaceAll(r.Who.String(), ",", " or "), roles).
 		With(map[string]any{"needed": strings.Split(r.Who.String(), ","), "roles": strings.Split(roles.String(), ","), "hint": "Use a token that has one of the needed roles."}))
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -53,7 +52,7 @@ may ask everything, and "everybody" needs no token ([contract §1.10](contract.m
 		if r.Stream {
 			does += " (a stream)"
 		}
-		fmt.Fprintf(&b, "| `%s %s` | %s | %s | %s |\n", r.Method, braced(r.Path), does, who, r.Section)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", r, does, who, r.Section)
 	}
 	return b.String()
 }
@@ -64,11 +63,6 @@ func sectionNumber(r Route) int {
 	_, _ = fmt.Sscanf(r.Section, "%d.%d", &chapter, &n)
 	return 1000*chapter + n
 }
-
-var parameter = regexp.MustCompile(`:([a-z_]+)`)
-
-// braced writes the parameters of a path as the documents do.
-func braced(path string) string { return parameter.ReplaceAllString(path, "{$1}") }
 
 // Every row is whole, and no two are of the same route.
 func TestRowsOfTheTable(t *testing.T) {

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -23,6 +24,11 @@ type Route struct {
 
 	handle echo.HandlerFunc
 }
+
+// String is the method and the path, as the documents write them.
+func (r Route) String() string { return r.Method + " " + parameter.ReplaceAllString(r.Path, "{$1}") }
+
+var parameter = regexp.MustCompile(`:([a-z_]+)`)
 
 // Routes are all routes of the server, in the order of docs/http.md.
 func Routes() []Route { return (&api{svc: struct{ job.Service }{}}).routes() }
