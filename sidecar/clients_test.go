@@ -228,7 +228,7 @@ func (p *playback) check(t *testing.T, resp *http.Response, body []byte, reads s
 	if len(body) > 0 && d.Decode(&v) != nil {
 		v = string(body)
 	}
-	for _, line := range strings.Split(strings.TrimSpace(reads), "\n") {
+	for _, line := range strings.Split(strings.TrimSpace(p.fill(t, reads)), "\n") {
 		if line == "" {
 			continue
 		}
@@ -260,7 +260,7 @@ func (p *playback) check(t *testing.T, resp *http.Response, body []byte, reads s
 			if !is(got) {
 				t.Errorf("%s is %s, and no %s\n%s", m[1], display(got), m[4], body)
 			}
-		} else if want := p.fill(t, m[4]); display(got) != want {
+		} else if want := m[4]; display(got) != want {
 			t.Errorf("%s is %s, want %s\n%s", m[1], display(got), want, body)
 		}
 		if m[5] != "" {
