@@ -352,8 +352,8 @@ type WorkerInfo struct {
 	State         string            `json:"state,omitempty"`     // as the worker reports it
 	Directive     string            `json:"directive,omitempty"` // as an operator wishes it: "", "quiet" or "terminate"
 	LastDirective string            `json:"told,omitempty"`      // the strongest directive that it was told and has not gone on from since
-	Active        int               `json:"active"`
-	Stale         bool              `json:"stale,omitempty"` // silent for too long; a server's finding, never a worker's word
+	Active        int               `json:"active"`              // jobs: as it tells them in a BEAT; as it holds them when it is read from a Service
+	Stale         bool              `json:"stale,omitempty"`     // silent for too long; a server's finding, never a worker's word
 	StartedAt     time.Time         `json:"started_at"`
 	BeatAt        time.Time         `json:"beat_at"`
 }
