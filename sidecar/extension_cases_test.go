@@ -45,7 +45,7 @@ func newStage(t *testing.T) *stage {
 	return &stage{t, server.URL}
 }
 
-// send sends a request; headers are names and values by turns. A path is below /ojs/v1
+// send sends a request; headers are names and values by turns; an empty value takes a header away. A path is below /ojs/v1
 // unless it begins with a colon.
 func (s *stage) send(method, path, body string, headers ...string) *heard {
 	s.t.Helper()
@@ -63,7 +63,9 @@ func (s *stage) send(method, path, body string, headers ...string) *heard {
 	}
 	r.Header.Set("Content-Type", "application/json")
 	for i := 0; i < len(headers); i += 2 {
-		r.Header.Set(headers[i], headers[i+1])
+		if r.Header.Set(headers[i], headers[i+1]); headers[i+1] == "" {
+			r.Header.Del(headers[i])
+		}
 	}
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
