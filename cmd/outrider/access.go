@@ -121,6 +121,15 @@ func (s *server) loadCertificate() error {
 	return nil
 }
 
+// openSocket lets every user connect to the socket where each is asked for its role.
+// Without roles the socket is for one user, as it was made.
+func (s *server) openSocket() error {
+	if s.access == nil || s.cfg.listen.Network != "unix" {
+		return nil
+	}
+	return os.Chmod(s.cfg.listen.Where, 0o666)
+}
+
 // encrypted is the listener that speaks TLS, where there is a certificate.
 func (s *server) encrypted(ln net.Listener) net.Listener {
 	if s.certificate.Load() == nil {

@@ -84,6 +84,10 @@ func (s *server) open(ctx context.Context) error {
 	if err != nil {
 		return chosenBy("--listen", err)
 	}
+	if err := s.openSocket(); err != nil {
+		_ = ln.Close() // err is why
+		return err
+	}
 	s.url = s.cfg.listen.URL(ln, s.cfg.tlsCert != "")
 	if s.cfg.testDirectives {
 		s.log.Warn("--test-directives is on: anybody who can enqueue a job can stop a worker with test_directive in its meta. Use it for conformance suites only")
