@@ -20,9 +20,9 @@ type Webhook struct {
 	CreatedAt time.Time
 	UpdatedAt time.Time
 	WebhookProgress
-	Waiting int64    // deliveries that failed and are tried again
-	Dead    int64    // deliveries that were given up within the last [KeepDeliveries]
-	Notes   []string // what the caller should know of the server, such as that it sends nothing; never stored
+	Waiting  int64     // deliveries that failed and are tried again
+	Dead     int64     // deliveries that were given up within the last [KeepDeliveries]
+	Warnings []Warning // what the caller may not have meant, or does not know of the server, such as that it sends nothing; never stored
 }
 
 // WebhookSpec is what a caller says of a webhook.
@@ -283,4 +283,9 @@ func anyOf(patterns []string, s string) bool {
 // NoWebhook is the NotFound for a webhook.
 func NoWebhook(id string) error {
 	return Errorf(NotFound, "there is no webhook subscription %.100q", id).With(map[string]any{"resource_type": "webhook", "resource_id": id})
+}
+
+// None reports whether the filter restricts nothing.
+func (f WebhookFilter) None() bool {
+	return len(f.Queues)+len(f.JobTypes)+len(f.Types) == 0 && f.JobID == "" && f.Tenant == ""
 }

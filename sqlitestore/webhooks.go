@@ -134,7 +134,7 @@ func (t *tx) StepWebhook(id string, p job.WebhookProgress) error {
 // SkipWebhook goes on to the newest event.
 func (t *tx) SkipWebhook(id string, off bool) error {
 	t.wrote = true
-	_, err := t.doCold(skipWebhook, t.written(), bit(off), id)
+	_, err := t.doCold(skipWebhook, t.nextSeq()-1, bit(off), id)
 	return t.fail("store what has become of a webhook", err)
 }
 

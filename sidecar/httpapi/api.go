@@ -33,6 +33,7 @@ type Options struct {
 	Now          func() time.Time // nil: time.Now
 	NewRequestID func() string    // nil: "req_" and a UUIDv7
 	Outboxes     []Outbox         // that this process relays; their names must differ
+	Webhooks     Webhooks         // that this process keeps; nil: it keeps none
 	Memory       *Budget          // that bodies take; nil: one of DefaultBudget
 
 	// Access knows who may ask what. With nil whoever can reach the server may use it.
