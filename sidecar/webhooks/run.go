@@ -217,6 +217,12 @@ func (p *courier) run(ctx context.Context) {
 	alive := p.load(ctx, true)
 	for alive && ctx.Err() == nil {
 		news := p.fill(ctx)
+		select {
+		case <-p.poked: // before what has happened since is sent
+			alive = p.load(ctx, false)
+			continue
+		default:
+		}
 		p.send(out)
 		timer := time.NewTimer(p.idle())
 		select {
