@@ -97,6 +97,9 @@ func digits(s string) (n int, ok bool) {
 	return n, s != ""
 }
 
+// maxListed is how many values a list of a filter has at most.
+const maxListed = 100
+
 // list is all values of the parameters, repeated or separated by commas.
 func list(q url.Values, params ...string) ([]string, error) {
 	var all []string
@@ -108,7 +111,7 @@ func list(q url.Values, params ...string) ([]string, error) {
 				}
 			}
 		}
-		if len(all) > 100 {
+		if len(all) > maxListed {
 			return nil, refuse(p, "must name at most 100 values")
 		}
 	}
@@ -215,9 +218,7 @@ func DecodeEventFilter(q url.Values) (f job.EventFilter, p Paging, err error) {
 	if f.Types, err = list(q, "types", "type"); err != nil {
 		return f, p, err
 	}
-	for i, t := range f.Types {
-		f.Types[i] = strings.ReplaceAll(t, ":", ".")
-	}
+	f.Types = dotted(f.Types)
 	if f.Queues, err = list(q, "queues", "queue"); err != nil {
 		return f, p, err
 	}

@@ -34,6 +34,7 @@ type Options struct {
 	NewRequestID func() string    // nil: "req_" and a UUIDv7
 	Outboxes     []Outbox         // that this process relays; their names must differ
 	Memory       *Budget          // that bodies take; nil: one of DefaultBudget
+	Streams      *Streams         // the live streams; nil: NewStreams(0)
 
 	// Admit is asked about each request before anything else. If it returns an error,
 	// that is the answer. It may set headers of the answer. Nil admits all.
@@ -45,6 +46,9 @@ func (o Options) withDefaults() Options {
 	o.Log = cmp.Or(o.Log, slog.Default())
 	if o.Memory == nil {
 		o.Memory = NewBudget(0)
+	}
+	if o.Streams == nil {
+		o.Streams = NewStreams(0)
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -75,10 +79,12 @@ type api struct {
 	enqueue   func(context.Context, ...job.Checked) ([]job.Receipt, error)
 	started   time.Time
 	unhealthy atomic.Bool // as the latest health check was told
+	feeds     feeds
+	times     times
 }
 
 func newEcho(svc job.Service, opts Options) *echo.Echo {
-	a := &api{Options: opts.withDefaults(), svc: svc, enqueue: svc.EnqueueChecked}
+	a := &api{Options: opts.withDefaults(), svc: svc, enqueue: svc.EnqueueChecked, times: usual}
 	a.started = a.Now()
 	if s, ok := svc.(interface {
 		EnqueueNew(context.Context, ...job.Checked) ([]job.Receipt, error)
@@ -105,6 +111,7 @@ func newEcho(svc job.Service, opts Options) *echo.Echo {
 	a.pools(v1)
 	a.deadLetters(v1)
 	a.events(v1)
+	a.streams(v1)
 	a.outboxes(v1)
 	a.system(e)
 	return e

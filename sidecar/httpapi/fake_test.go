@@ -24,6 +24,7 @@ type fake struct {
 	fakeSchemas
 	queueFake
 	fakePools
+	fakeFollow
 	calls      atomic.Int64 // of any method
 	enqueue    func(context.Context, ...job.Envelope) ([]job.Receipt, error)
 	fetch      func(context.Context, job.FetchRequest) ([]*job.Job, error)
