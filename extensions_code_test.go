@@ -266,8 +266,8 @@ func goldens(t *testing.T) map[string]set {
 	return found
 }
 
-// users are the members that a user named, or whose own members have a user's names.
-var users = strings.Fields("args meta result details options retry unique deduplication debounce labels by_queue by_type by_error_type counts_by_priority config configuration job_template policy data metadata state last_checkpoint checkpoint_metadata progress_data schema")
+// users are the members that a user named, or whose own members have a user's names, or those of the table of routes.
+var users = strings.Fields("args meta result details options retry unique deduplication debounce labels by_queue by_type by_error_type counts_by_priority config configuration job_template policy data metadata state last_checkpoint checkpoint_metadata progress_data schema endpoints")
 
 func gather(found map[string]set, place string, v any) {
 	switch v := v.(type) {

@@ -47,6 +47,7 @@ var mayImport = map[string][]string{
 	"internal/self":        {},
 	"internal/memory":      {},
 	"internal/readfile":    {},
+	"internal/tokens":      {"internal/readfile", "sidecar/httpapi"},
 	"internal/appdb":       {"internal/outboxsql", "job", "outbox", "adapters/sqlite", "adapters/postgres", "adapters/mysql", "sidecar/httpapi"},
 	"internal/bench":       {"job", "outbox", "adapters/postgres", "client", "sidecar", "sqlitestore", "internal/appdb", "internal/netguard", "internal/self"},
 	"internal/bench/plot":  {"internal/bench"},
@@ -60,7 +61,7 @@ var mayImport = map[string][]string{
 	"examples/go-postgres": public,
 	"examples/go-sqlite":   public,
 	"cmd/outrider": append([]string{"internal/wording", "internal/logsink", "internal/rawjson", "internal/netguard", "internal/appdb",
-		"internal/bench", "internal/demo", "internal/memory", "internal/readfile"}, public...),
+		"internal/bench", "internal/demo", "internal/memory", "internal/readfile", "internal/tokens"}, public...),
 }
 
 // public is what anybody may import.

@@ -30,6 +30,7 @@ type Client struct {
 	base    string // "http://host:port", no slash at the end
 	shown   string // the address as the caller gave it
 	timeout time.Duration
+	token   string               // "Bearer …", or empty
 	many    atomic.Pointer[bool] // whether the server takes several ACKs at once; nil is not known
 }
 
@@ -41,6 +42,10 @@ type Options struct {
 	// Timeout limits one request, in addition to the caller's context. A Fetch that
 	// waits gets its Wait on top. 0 is 30 s.
 	Timeout time.Duration
+	// Token is sent with each request, as a bearer token: who the caller is, where the
+	// server has roles (contract §1.10). Over http it can be read on its way, so to
+	// another machine use https.
+	Token string
 	// HTTP sends the requests instead of a client of our own; it is not modified. With
 	// it a unix:// address is refused, because we do not control how it dials.
 	HTTP *http.Client
@@ -68,6 +73,12 @@ func New(baseURL string, opts Options) (*Client, error) {
 		return nil, job.Errorf(job.Invalid, "server address: %w", errAddress)
 	}
 	c := &Client{http: opts.HTTP, shown: baseURL, timeout: opts.Timeout}
+	if strings.ContainsFunc(opts.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, job.Errorf(job.Invalid, "the token has characters that no token has; is a line feed at its end?")
+	}
+	if opts.Token != "" {
+		c.token = "Bearer " + opts.Token
+	}
 	if c.timeout <= 0 {
 		c.timeout = defaultTimeout
 	}
@@ -193,6 +204,9 @@ func (c *Client) send(ctx context.Context, r call) (status int, body []byte, err
 	c.dress(ctx, req)
 	if r.body != nil {
 		req.Header.Set("Content-Type", wire.MediaType)
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", c.token)
 	}
 	if r.block != "" {
 		req.Header.Set("OJS-Block-Timeout", r.block)

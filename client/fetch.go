@@ -78,7 +78,7 @@ func (r *run) request(n int, wait time.Duration) job.FetchRequest {
 // wrong, or asked of the wrong server.
 func permanent(err error) bool {
 	switch job.KindOf(err) {
-	case job.Malformed, job.Invalid, job.NotFound, job.NotAllowed, job.Forbidden, job.Unsupported:
+	case job.Malformed, job.Invalid, job.NotFound, job.NotAllowed, job.Unauthenticated, job.Forbidden, job.Unsupported:
 		return true
 	}
 	return false

@@ -222,7 +222,7 @@ func (h *hasty) Fetch(context.Context, job.FetchRequest) ([]*job.Job, error) {
 
 func TestWorkerStopsWhenItsFetchIsRefused(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []job.Kind{job.Malformed, job.Invalid, job.NotFound, job.NotAllowed, job.Forbidden, job.Unsupported} {
+	for _, kind := range []job.Kind{job.Malformed, job.Invalid, job.NotFound, job.NotAllowed, job.Unauthenticated, job.Forbidden, job.Unsupported} {
 		begin := func() *fake {
 			f := newFake()
 			f.onFetch = func(job.FetchRequest) error { return job.Errorf(kind, "queue must be …") }

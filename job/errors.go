@@ -21,6 +21,7 @@ const (
 	Duplicate            // the id, or the unique key, is taken
 	TooLarge             // a body, a batch or a result passes its limit
 	NotAllowed           // the resource exists, the verb does not
+	Unauthenticated      // the caller has not shown who it is, with a token that is known
 	Forbidden            // the caller may not ask this at all
 	Unsupported          // a version or a feature that this server has not
 	Rejected             // a middleware refused the job

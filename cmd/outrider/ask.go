@@ -24,7 +24,7 @@ type question struct {
 
 // asks makes cmd one that asks a running server.
 func (a *app) asks(cmd *cobra.Command, do func(ctx context.Context, q *question, args []string) error) *cobra.Command {
-	bind(cmd, "url")
+	bind(cmd, "url", "token-file")
 	asJSON := bindOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		q := &question{command: cmd.CommandPath(), out: a.stdout}
@@ -33,7 +33,7 @@ func (a *app) asks(cmd *cobra.Command, do func(ctx context.Context, q *question,
 			q.json, err = asJSON()
 		}
 		if err == nil {
-			q.client, err = client.New(cfg.url, client.Options{})
+			q.client, err = cfg.client(cfg.url)
 		}
 		if err != nil {
 			return err
@@ -88,6 +88,8 @@ func asked(err error) error {
 		return err
 	}
 	switch {
+	case e.Kind == job.Unauthenticated:
+		return fmt.Errorf("%w; set %s, or --token-file to a file with the token", err, tokenVariable)
 	case e.Kind == job.NotFound:
 		return &failure{exitNotFound, err}
 	case e.Kind == job.Conflict || e.Kind == job.Duplicate:

@@ -52,6 +52,14 @@ type config struct {
 	cronWith string    // coordination of schedules: "none" or "outbox"
 	out      io.Writer // for what a file of schedules changes; nil is nowhere
 
+	tokenFile   string // of roles; for commands that ask, of the token that they send
+	token       string // that commands send, where it is not in a file
+	tlsCert     string // file
+	tlsKey      string // file
+	allowRemote bool   // without TLS
+	origins     []string
+	queryToken  bool
+
 	url string // of a running server, for the commands that ask one
 	to  string // the job server of a relay that runs alone
 }
@@ -74,7 +82,7 @@ type setting struct {
 // settings is all the configuration there is.
 var settings = []setting{
 	{"listen", "OUTRIDER_LISTEN", "127.0.0.1:8080", false, false,
-		"loopback address to serve on (port 0 picks one), or unix:///path",
+		"address to serve on (port 0 picks one), or unix:///path; one that other machines reach needs --token-file, and --tls-cert or --allow-remote",
 		func(c *config, v string) (err error) { c.listen, err = netguard.ParseAddress(v); return err }},
 	{"db", "OUTRIDER_DB", "./outrider.db", false, false,
 		"file that stores the jobs",
@@ -116,6 +124,24 @@ var settings = []setting{
 	{"host", "OUTRIDER_HOST", "", true, false,
 		"host name that requests may use besides the loopback names; may be repeated",
 		func(c *config, v string) error { c.hosts = append(c.hosts, v); return nil }},
+	{"token-file", "OUTRIDER_TOKEN_FILE", "", false, false,
+		"file of tokens and their roles (see outrider token --help); serve: who may ask what, read again on SIGHUP; other commands: the token to send, if OJS_AUTH_TOKEN is not set",
+		func(c *config, v string) error { c.tokenFile = v; return nil }},
+	{"tls-cert", "OUTRIDER_TLS_CERT", "", false, false,
+		"file with the certificates to serve https with, the server's own first; read again on SIGHUP",
+		func(c *config, v string) error { c.tlsCert = v; return nil }},
+	{"tls-key", "OUTRIDER_TLS_KEY", "", false, false,
+		"file with the private key of --tls-cert",
+		func(c *config, v string) error { c.tlsKey = v; return nil }},
+	{"allow-remote", "OUTRIDER_ALLOW_REMOTE", "false", false, false,
+		"let other machines reach the server without TLS: whoever can listen on the way reads jobs and tokens",
+		setBool(func(c *config) *bool { return &c.allowRemote })},
+	{"allow-origin", "OUTRIDER_ALLOW_ORIGIN", "", true, false,
+		"origin of web pages that may use the server, such as https://dashboard.example; may be repeated",
+		setOrigin},
+	{"allow-query-token", "OUTRIDER_ALLOW_QUERY_TOKEN", "false", false, false,
+		"take the token of a stream also from its query (?token=…), for browsers, which can set no header there",
+		setBool(func(c *config) *bool { return &c.queryToken })},
 	{"log-level", "OUTRIDER_LOG_LEVEL", "info", false, false,
 		"lowest level to log: debug, info, warn or error",
 		setLogLevel},
@@ -211,6 +237,9 @@ func (a *app) configure(cmd *cobra.Command) (config, error) {
 				return c, usage("%s %q: %w", g.origin, v, err)
 			}
 		}
+	}
+	if f := cmd.Flags().Lookup("token-file"); f != nil && !f.Changed {
+		c.token = a.env[tokenVariable]
 	}
 	return c, c.coherent()
 }

@@ -177,6 +177,9 @@ func (c config) coherent() error {
 	if c.relay.Keep > 0 && c.relay.Release == outbox.OnComplete {
 		return usage("--outbox-keep does not work with --outbox-release on_complete, which keeps a row until its job has ended; leave out --outbox-keep, or use --outbox-release on_relay")
 	}
+	if err := c.exposed(); err != nil {
+		return err
+	}
 	for i, d := range c.outboxes {
 		if n := slices.IndexFunc(c.outboxes[:i], d.Same); n >= 0 {
 			return usage("the outbox %s is given twice, first as %s; two relays of one server on one outbox would take each other's rows, so leave one out", d, c.outboxes[n])

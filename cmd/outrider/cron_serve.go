@@ -3,10 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/outrider-jobs/outrider/cronfile"
@@ -84,33 +81,5 @@ func (s *server) logFormerFile(ctx context.Context) {
 	}
 	if n > 0 {
 		s.log.Info("schedules that came from a file are kept although no --cron-file is given now; outrider cron rm removes one", "schedules", n)
-	}
-}
-
-// watchHangups are the SIGHUPs from now on; nil without a file to read again. One
-// that comes while the server starts is not lost.
-func (s *server) watchHangups() <-chan os.Signal {
-	if s.cfg.cronFile == "" {
-		return nil
-	}
-	ch := make(chan os.Signal, 1)
-	signal.Notify(ch, syscall.SIGHUP)
-	s.closers = append(s.closers, func() error {
-		signal.Stop(ch)
-		return nil
-	})
-	return ch
-}
-
-// reloadCrons applies the file again at each SIGHUP.
-func (s *server) reloadCrons(ctx context.Context, hangups <-chan os.Signal) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-hangups:
-			s.log.Info("SIGHUP: reading the file of schedules again", "file", s.cfg.cronFile)
-			s.applyCronFile(ctx)
-		}
 	}
 }

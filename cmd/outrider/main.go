@@ -111,6 +111,7 @@ func (a *app) commands() []*cobra.Command {
 		a.uniqueCommand(),
 		a.cronCommand(),
 		a.workersCommand(),
+		a.tokenCommand(),
 		a.benchCommand(),
 		a.benchServerCommand(),
 		a.baselineCommand(),

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/outrider-jobs/outrider/client"
 	"github.com/outrider-jobs/outrider/outbox"
 )
 
@@ -23,7 +22,7 @@ func (a *app) relayCommand() *cobra.Command {
 		Args: noArgs,
 	}
 	bind(cmd, relaySettings...)
-	bind(cmd, "to", "log-level", "log-format")
+	bind(cmd, "to", "token-file", "log-level", "log-format")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := a.configure(cmd)
 		if err != nil {
@@ -43,9 +42,9 @@ func (a *app) relayCommand() *cobra.Command {
 // relayAlone relays until ctx ends, which is a good end, or a part breaks.
 func (a *app) relayAlone(ctx context.Context, cfg config) error {
 	log := a.aside(cfg)
-	to, err := client.New(cfg.to, client.Options{})
+	to, err := cfg.client(cfg.to)
 	if err != nil {
-		return usage("--to must be http://host:port or unix:///path")
+		return err
 	}
 	rs, err := openRelays(ctx, cfg, log)
 	if err == nil {

@@ -19,10 +19,10 @@ func (a *app) serveCommand() *cobra.Command {
 		Long: "Runs the job server until SIGTERM or SIGINT. It then hands out no more work, but still accepts jobs\n" +
 			"and acknowledgements until the running jobs have come back, no worker has spoken for 7 s,\n" +
 			"or the grace period is over, and exits with 0. A second signal stops it at once; what was acknowledged\n" +
-			"is on disk. With --cron-file, SIGHUP reads the schedules again.",
+			"is on disk. SIGHUP reads the files of schedules, of tokens and of TLS again.",
 		Args: noArgs,
 	}
-	bind(cmd, "listen", "db", "host", "log-level", "log-format", "shutdown-grace", "default-timeout", "heartbeat-timeout",
+	bind(cmd, "listen", "db", "host", "token-file", "tls-cert", "tls-key", "allow-remote", "allow-origin", "allow-query-token", "log-level", "log-format", "shutdown-grace", "default-timeout", "heartbeat-timeout",
 		"backtraces", "on-exhaustion", "max-requeues", "cron-file", "cron-coordination", "memory-limit", "max-connections", "accept-damage", "test-directives")
 	bind(cmd, relaySettings...)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -80,6 +80,7 @@ func (a *app) serve(ctx context.Context, cfg config) error {
 	if err != nil {
 		return err
 	}
+	s.warnOfAccess()
 	fmt.Fprintf(a.stdout, "outrider: listening on %s (database %s)\n", s.url, cfg.db)
 	select {
 	case <-ctx.Done():

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/outrider-jobs/outrider/internal/memory"
@@ -33,6 +35,9 @@ type server struct {
 	memory  *httpapi.Budget
 	broken  chan error     // the first part that ended without being asked to
 	closers []func() error // what ends the parts, in the order they were started
+
+	access      *httpapi.Access                 // nil without roles
+	certificate atomic.Pointer[tls.Certificate] // nil without TLS
 }
 
 // start opens everything and serves; what it has opened is closed again when a later part fails.
@@ -52,6 +57,9 @@ func start(ctx context.Context, cfg config, log *slog.Logger) (*server, error) {
 // open starts the parts in an order whose reverse is a clean stop: relays, HTTP, duties, store.
 func (s *server) open(ctx context.Context) error {
 	if err := s.cfg.needCronFile(); err != nil {
+		return err
+	}
+	if err := s.loadAccess(); err != nil {
 		return err
 	}
 	store, err := sqlitestore.Open(ctx, s.cfg.db, sqlitestore.Options{Log: s.log, AcceptDamage: s.cfg.acceptDamage})
@@ -76,7 +84,7 @@ func (s *server) open(ctx context.Context) error {
 	if err != nil {
 		return chosenBy("--listen", err)
 	}
-	s.url = s.cfg.listen.URL(ln)
+	s.url = s.cfg.listen.URL(ln, s.cfg.tlsCert != "")
 	if s.cfg.testDirectives {
 		s.log.Warn("--test-directives is on: anybody who can enqueue a job can stop a worker with test_directive in its meta. Use it for conformance suites only")
 	}
@@ -88,7 +96,7 @@ func (s *server) open(ctx context.Context) error {
 	s.spawn("the return of memory", func(ctx context.Context) error { return memory.GiveBack(ctx, s.memory, store, s.log) })
 	s.relays.start(s.spawn)
 	if hangups != nil {
-		s.spawn("the watch for SIGHUP", func(ctx context.Context) error { return s.reloadCrons(ctx, hangups) })
+		s.spawn("the watch for SIGHUP", func(ctx context.Context) error { return s.reload(ctx, hangups) })
 	}
 	return nil
 }
@@ -217,9 +225,10 @@ func (s *server) fail(err error) {
 }
 
 func (s *server) serveHTTP(ln net.Listener) {
-	api := httpapi.New(s.side, httpapi.Options{Hosts: s.cfg.hosts, Version: version(), Log: s.log, Admit: netguard.Clear, Outboxes: s.relays.outboxes(), Memory: s.memory})
+	api := httpapi.New(s.side, httpapi.Options{Hosts: s.cfg.hosts, Version: version(), Log: s.log, Admit: netguard.Clear, Outboxes: s.relays.outboxes(), Memory: s.memory,
+		Access: s.access, QueryToken: s.cfg.queryToken, PeerUser: netguard.PeerUser, Origins: s.cfg.origins, TLS: s.cfg.tlsCert != "", AnyAddress: s.cfg.listen.Remote})
 	srv := netguard.NewServer(s.traffic.Watch(api), s.log)
-	ln = netguard.Guard(srv, httpapi.Watch(srv, ln), s.cfg.connections, "--max-connections", s.log)
+	ln = netguard.Guard(srv, s.encrypted(httpapi.Watch(srv, ln)), s.cfg.connections, "--max-connections", s.log)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -30,7 +30,7 @@ func ServeBaseline(ctx context.Context, stdout, stderr io.Writer) error {
 	srv.BaseContext = func(net.Listener) context.Context { return ctx }
 	unhook := context.AfterFunc(ctx, func() { _ = srv.Close() }) // Serve reports the end
 	defer unhook()
-	fmt.Fprintf(stdout, "outrider: listening on %s (nothing is stored)\n", at.URL(ln))
+	fmt.Fprintf(stdout, "outrider: listening on %s (nothing is stored)\n", at.URL(ln, false))
 	if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}

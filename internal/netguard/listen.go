@@ -12,11 +12,11 @@ import (
 	"syscall"
 )
 
-// Address is where the server listens. It is always one that other machines
-// cannot reach, as there is no authentication yet.
+// Address is where the server listens.
 type Address struct {
 	Network string // "tcp" or "unix"
 	Where   string // host:port, or the socket's path
+	Remote  bool   // other machines can reach it
 }
 
 // maxSocketPath stays under the shortest limit of the systems we run on (104 bytes on macOS).
@@ -24,7 +24,8 @@ const maxSocketPath = 100
 
 const remedy = "use 127.0.0.1:8080, or unix:///path for a socket"
 
-// ParseAddress reads host:port or unix:///path and refuses what is not of this machine alone.
+// ParseAddress reads host:port or unix:///path. A host is localhost, an IP address, or
+// left out, which is every address of the machine.
 func ParseAddress(v string) (Address, error) {
 	if path, ok := strings.CutPrefix(v, "unix://"); ok {
 		return ParseSocket(path)
@@ -39,10 +40,15 @@ func ParseAddress(v string) (Address, error) {
 	if strings.EqualFold(host, "localhost") {
 		host = "127.0.0.1" // whatever a hosts file or a resolver says
 	}
-	if ip, err := netip.ParseAddr(host); err != nil || !ip.Unmap().IsLoopback() {
-		return Address{}, fmt.Errorf("would be open to other machines, and there is no authentication yet; %s", remedy)
+	remote := host == ""
+	if !remote {
+		ip, err := netip.ParseAddr(host)
+		if err != nil {
+			return Address{}, fmt.Errorf("%.60q is not an IP address, and a name might mean another machine tomorrow; %s", host, remedy)
+		}
+		remote = !ip.Unmap().IsLoopback()
 	}
-	return Address{"tcp", net.JoinHostPort(host, port)}, nil
+	return Address{"tcp", net.JoinHostPort(host, port), remote}, nil
 }
 
 // ParseSocket reads the path of a unix socket.
@@ -53,7 +59,7 @@ func ParseSocket(path string) (Address, error) {
 	if len(path) > maxSocketPath {
 		return Address{}, fmt.Errorf("is a path of %d bytes, and a socket path may have %d; choose a shorter one", len(path), maxSocketPath)
 	}
-	return Address{"unix", path}, nil
+	return Address{Network: "unix", Where: path}, nil
 }
 
 // TakenError says that something else is where a listener was to be. Its text ends
@@ -81,10 +87,13 @@ func (a Address) Listen(ctx context.Context) (net.Listener, error) {
 	return ln, nil
 }
 
-// URL is how a client names the listener.
-func (a Address) URL(ln net.Listener) string {
-	if a.Network == "unix" {
+// URL is how a client names the listener, which speaks TLS or does not.
+func (a Address) URL(ln net.Listener, tls bool) string {
+	switch {
+	case a.Network == "unix":
 		return "unix://" + a.Where
+	case tls:
+		return "https://" + ln.Addr().String()
 	}
 	return "http://" + ln.Addr().String()
 }

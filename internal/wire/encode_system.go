@@ -57,6 +57,8 @@ type About struct {
 	Version string // of the implementation
 	Backend string // of the store, "sqlite"
 	BaseURL string // of the API, "http://localhost:7373/ojs/v1"
+
+	Endpoints [][2]string // the names and paths of what can be read without a parameter
 }
 
 // capabilities lists what the manifest promises, true only for what exists
@@ -124,13 +126,15 @@ func AppendManifest(dst []byte, a About, p Profile) []byte {
 	b.Str("unique_job_strength", "strong")
 	b.Raw("uniqueness", []byte(uniqueness))
 	b.Raw("delivery", []byte(`{"guarantee":"at_least_once","fifo":true}`))
-	b.Raw("extensions", []byte(`["backpressure","`+BatchAck+`","bulk","cron","dead-letter","dead_letter","events","multi_tenancy","`+Next+`","rate-limiting","rate_limiting","unique_jobs","workflows"]`))
+	b.Raw("extensions", []byte(`["admin-api","backpressure","`+BatchAck+`","bulk","cron","dead-letter","dead_letter","events","fair_scheduling","job_versioning","multi_tenancy","`+Next+`","rate-limiting","rate_limiting","unique_jobs","workflows"]`))
 	b.Object("endpoints")
 	b.Str("base_url", a.BaseURL)
 	b.Str("manifest", "/ojs/manifest")
-	b.Str("health", "/ojs/v1/health")
 	b.Str("batch_ack", "/ojs/v1"+AckPath)
 	b.Str("next", "/ojs/v1"+NextPath)
+	for _, e := range a.Endpoints {
+		b.Str(e[0], e[1])
+	}
 	b.End()
 	limits(&b)
 	return b.Bool("schema_validation", true).Close()

@@ -36,6 +36,7 @@ var answers = []Answer{
 	{job.Duplicate, http.StatusConflict, "duplicate", false, "Use the existing job, or send one with another id or another unique key."},
 	{job.TooLarge, http.StatusRequestEntityTooLarge, "invalid_payload", false, "Send less, or send a reference instead of the data."},
 	{job.NotAllowed, http.StatusMethodNotAllowed, "invalid_request", false, "Use one of the methods in the Allow header."},
+	{job.Unauthenticated, http.StatusUnauthorized, "unauthenticated", false, "Send a token of this server: Authorization: Bearer TOKEN. The commands of outrider take it from OJS_AUTH_TOKEN or --token-file."},
 	{job.Forbidden, http.StatusForbidden, "permission_denied", false, "Call from this machine under a loopback name, or configure the host name."},
 	{job.Unsupported, http.StatusUnprocessableEntity, "unsupported", false, "Leave the feature out, or use a version that has it."},
 	{job.BadRetry, http.StatusUnprocessableEntity, "invalid_request", false, "Correct the retry policy; members that are left out take their defaults."},
@@ -83,8 +84,6 @@ func KindOf(status int, code string) job.Kind {
 	switch {
 	case status >= 500, status == http.StatusTooManyRequests, status == http.StatusRequestTimeout:
 		return job.Unavailable
-	case status == http.StatusUnauthorized:
-		return job.Forbidden
 	}
 	return job.Invalid
 }
@@ -157,7 +156,7 @@ func EncodeError(err error, requestID string) (status int, body []byte) {
 // its Details are ints, as they are in the process that made them. A body without the
 // code and the message of contract §1.3, or with an unknown code and no retryable,
 // comes from a proxy or from another server: it is Unavailable, whatever its status,
-// or TooLarge or Forbidden, and its cause is [job.ErrForeign].
+// or TooLarge, Unauthenticated or Forbidden, and its cause is [job.ErrForeign].
 func DecodeError(status int, body []byte) error {
 	var b errorBody
 	if json.Unmarshal(body, &b) != nil {
@@ -186,7 +185,7 @@ func errorOf(status int, b errorBody) error {
 // knownCode reports whether a code is of contract §1.4.
 func knownCode(code string) bool {
 	switch code {
-	case "schema_validation", "rate_limited", "timeout", "unauthenticated":
+	case "schema_validation", "rate_limited", "timeout":
 		return true
 	}
 	return strings.HasPrefix(code, "x_") || slices.ContainsFunc(answers, func(a Answer) bool { return a.Code == code })
@@ -197,7 +196,7 @@ func knownCode(code string) bool {
 func Foreign(status int) error {
 	kind := KindOf(status, "")
 	switch kind {
-	case job.TooLarge, job.Forbidden, job.Internal:
+	case job.TooLarge, job.Unauthenticated, job.Forbidden, job.Internal:
 	default:
 		kind = job.Unavailable
 	}

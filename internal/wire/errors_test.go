@@ -103,7 +103,7 @@ func TestKindOfUnknownPairs(t *testing.T) {
 		code   string
 		want   job.Kind
 	}{
-		{400, "schema_validation", job.SchemaViolation}, {401, "unauthenticated", job.Forbidden}, {404, "", job.NotFound},
+		{400, "schema_validation", job.SchemaViolation}, {401, "unauthenticated", job.Unauthenticated}, {404, "", job.NotFound},
 		{408, "timeout", job.Unavailable}, {409, "other", job.Conflict}, {418, "", job.Invalid},
 		{422, "queue_paused", job.QueueClosed}, {422, "other", job.Unsupported}, {429, "QUEUE_FULL", job.QueueFull}, {429, "rate_limited", job.Unavailable}, {429, "", job.Unavailable},
 		{500, "", job.Internal}, {502, "", job.Unavailable}, {503, "", job.Unavailable}, {504, "", job.Unavailable},
@@ -116,7 +116,7 @@ func TestKindOfUnknownPairs(t *testing.T) {
 
 // An answer that no job server gives is no verdict about what was asked, whatever its status.
 func TestDecodeErrorOfAnotherServer(t *testing.T) {
-	kinds := map[int]job.Kind{401: job.Forbidden, 403: job.Forbidden, 413: job.TooLarge, 500: job.Internal}
+	kinds := map[int]job.Kind{401: job.Unauthenticated, 403: job.Forbidden, 413: job.TooLarge, 500: job.Internal}
 	for _, body := range []string{"", "<html>", `{"error":"text"}`, `{"error":{"message":""}}`, `{"error":{"message":"no"}}`, `{"error":{"code":422,"message":"no"}}`, `[]`,
 		`{"error":{"code":"BadRequest","message":"no"}}`, `{"error":{"code":"INVALID_REQUEST","message":"no","retryable":null}}`} {
 		for _, status := range []int{204, 301, 302, 307, 400, 401, 403, 404, 405, 408, 409, 410, 413, 418, 422, 429, 500, 502, 503} {

@@ -263,9 +263,12 @@ func ProgressOf(e job.Event) *job.Progress {
 	return p
 }
 
+// tokenParam is who asks, for readers who can set no header; the guard has looked at it.
+const tokenParam = "token"
+
 // DecodeStream reads the query of a stream of events: what it lets through.
 func DecodeStream(q url.Values) (f job.EventFilter, err error) {
-	if err := only(q, "channel", "types", "type", "event_types", "queues", "queue", "job_types", "job_type", "job_id"); err != nil {
+	if err := only(q, "channel", "types", "type", "event_types", "queues", "queue", "job_types", "job_type", "job_id", tokenParam); err != nil {
 		return f, err
 	}
 	return streamFilter(q)
@@ -273,14 +276,14 @@ func DecodeStream(q url.Values) (f job.EventFilter, err error) {
 
 // DecodeJobStream reads the query of the streams of one queue or one job.
 func DecodeJobStream(q url.Values) (f job.EventFilter, err error) {
-	if err := only(q, "types", "type", "event_types", "job_types", "job_type"); err != nil {
+	if err := only(q, "types", "type", "event_types", "job_types", "job_type", tokenParam); err != nil {
 		return f, err
 	}
 	return streamFilter(q)
 }
 
 // DecodeNothing refuses every parameter.
-func DecodeNothing(q url.Values) (struct{}, error) { return struct{}{}, only(q) }
+func DecodeNothing(q url.Values) (struct{}, error) { return struct{}{}, only(q, tokenParam) }
 
 func streamFilter(q url.Values) (f job.EventFilter, err error) {
 	if f, err = Channel(q.Get("channel")); err != nil {

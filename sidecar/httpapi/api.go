@@ -36,6 +36,22 @@ type Options struct {
 	Memory       *Budget          // that bodies take; nil: one of DefaultBudget
 	Streams      *Streams         // the live streams; nil: NewStreams(0)
 
+	// Access knows who may ask what. With nil whoever can reach the server may use it.
+	Access *Access
+	// QueryToken lets the token of a stream stand in the query, as ?token=…, for browsers,
+	// which can set no header there. It may be seen in the history of one, and in the log of a proxy.
+	QueryToken bool
+	// PeerUser is the number of the user at the other end of a unix socket. Nil knows none.
+	PeerUser func(*http.Request) (user int, ok bool)
+	// Origins are those of web pages that may use the server, as a browser writes them:
+	// https://dashboard.example.
+	Origins []string
+	// TLS says that the server is asked by https.
+	TLS bool
+	// AnyAddress lets each IP address be the Host of a request, for a server that is reached from other
+	// machines. A name must be one of Hosts.
+	AnyAddress bool
+
 	// Admit is asked about each request before anything else. If it returns an error,
 	// that is the answer. It may set headers of the answer. Nil admits all.
 	Admit func(http.ResponseWriter, *http.Request) error
@@ -79,6 +95,7 @@ type api struct {
 	enqueue   func(context.Context, ...job.Checked) ([]job.Receipt, error)
 	started   time.Time
 	unhealthy atomic.Bool // as the latest health check was told
+	named     [][2]string // the endpoints of the manifest
 	feeds     feeds
 	times     times
 }
@@ -91,40 +108,5 @@ func newEcho(svc job.Service, opts Options) *echo.Echo {
 	}); ok {
 		a.enqueue = s.EnqueueNew
 	}
-	e := echo.New()
-	e.HTTPErrorHandler = a.fail
-	e.Pre(a.enter)
-	v1 := e.Group("/ojs/v1")
-	a.jobs(v1)
-	a.progress(v1)
-	a.schemas(v1)
-	a.workers(v1)
-	a.roster(v1)
-	a.directives(v1)
-	a.queues(v1)
-	a.bulk(v1)
-	a.unique(v1)
-	a.crons(v1)
-	a.workflows(v1)
-	a.limits(v1)
-	a.tenants(v1)
-	a.pools(v1)
-	a.deadLetters(v1)
-	a.events(v1)
-	a.streams(v1)
-	a.outboxes(v1)
-	a.system(e)
-	return e
-}
-
-// adder is a router or a group of one.
-type adder interface {
-	GET(string, echo.HandlerFunc, ...echo.MiddlewareFunc) *echo.Route
-	HEAD(string, echo.HandlerFunc, ...echo.MiddlewareFunc) *echo.Route
-}
-
-// get registers h for GET, and for HEAD, whose body [api.send] leaves out.
-func get(g adder, path string, h echo.HandlerFunc) {
-	g.GET(path, h)
-	g.HEAD(path, h)
+	return a.router()
 }

@@ -10,26 +10,6 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// crons are the routes of contract §3.15.
-func (a *api) crons(g *echo.Group) {
-	for _, base := range []string{"/cron", "/crons"} { // the second is the name that a dashboard asks
-		write := func(dst []byte, page job.CronPage, p wire.Paging) []byte {
-			return wire.AppendCrons(dst, page, p, base == "/crons")
-		}
-		one := base + "/:name"
-		g.POST(base, a.putCron)
-		get(g, base, handleList(wire.DecodeCronFilter, a.svc.Crons, write))
-		get(g, one, handle(cronName, a.svc.Cron, wire.AppendCronFlat))
-		g.PATCH(one, a.changeCron)
-		g.PUT(one, a.changeCron)
-		g.DELETE(one, handle(cronName, a.svc.DeleteCron, wire.AppendCronDeleted))
-		g.POST(one+"/pause", handle(cronName, a.enableCron(false), wire.AppendCronFlat)) // bodies are not looked at
-		g.POST(one+"/resume", handle(cronName, a.enableCron(true), wire.AppendCronFlat))
-		g.POST(one+"/trigger", a.triggerCron)
-		get(g, one+"/history", a.cronHistory)
-	}
-}
-
 // cronName is the path parameter "name". Text that can name no schedule is
 // NotFound, as an unknown name is.
 func cronName(c echo.Context) (string, error) {

@@ -12,19 +12,6 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// deadLetters are the routes of contract §3.14, and the retry of any discarded job
-// (contract §3.23).
-func (a *api) deadLetters(g *echo.Group) {
-	get(g, "/dead-letter", a.page(wire.DecodeDeadFilter, true))
-	get(g, "/dead-letter/stats", a.deadStats)
-	get(g, "/dead-letter/:id", handle(jobID, a.deadLetter, appendWhole))
-	g.POST("/dead-letter/retry", handle(fromBody(job.MaxJobBytes, wire.DecodeReviveDead), a.svc.ReviveDead, wire.AppendRevived))
-	g.POST("/dead-letter/purge", handle(fromQuery(a.purge), a.svc.PurgeDead, wire.AppendPurged)) // a body is not looked at
-	g.POST("/dead-letter/:id/retry", handle(revived, a.svc.Revive, appendRevivedJob))
-	g.DELETE("/dead-letter/:id", handle(jobID, a.deleteDead, wire.AppendDeleted))
-	g.POST("/admin/jobs/:id/retry", handle(revived, a.svc.Retry, wire.AppendRetried))
-}
-
 func (a *api) deadStats(c echo.Context) error {
 	s, err := a.svc.DeadStats(c.Request().Context())
 	if err != nil {

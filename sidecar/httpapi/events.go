@@ -9,13 +9,6 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-func (a *api) events(g *echo.Group) {
-	get(g, "/events", a.eventLog)
-	get(g, "/events/:id", a.event)
-	get(g, "/events/:id/history", a.history)
-	get(g, "/jobs/:id/history", a.history)
-}
-
 // eventLog shows a page of events, the oldest first (contract §3.18).
 func (a *api) eventLog(c echo.Context) error {
 	f, p, err := listed(c, wire.DecodeEventFilter)

@@ -216,7 +216,7 @@ func (a *api) fail(err error, c echo.Context) {
 	}
 	var he *echo.HTTPError
 	if errors.As(err, &he) {
-		err = routeError(he)
+		err = routeError(he, c.Request())
 	}
 	if gone := c.Request().Context().Err(); gone != nil && errors.Is(err, gone) {
 		err = job.Errorf(job.Unavailable, "the caller has gone: %w", gone)
@@ -258,11 +258,19 @@ func (a *api) log(c echo.Context, err error) {
 // requestID is the id of the present request, which its answer has.
 func requestID(c echo.Context) string { return first(c.Response().Header(), headerRequestID) }
 
+// maxEndpoint is how much of an endpoint that is not there is repeated, in bytes.
+const maxEndpoint = 200
+
 // routeError translates what the router says: no such path, or no such verb on it.
-func routeError(he *echo.HTTPError) error {
+func routeError(he *echo.HTTPError, r *http.Request) error {
 	switch he.Code {
 	case http.StatusNotFound:
-		return job.Errorf(job.NotFound, "there is nothing at this path")
+		endpoint := r.Method + " " + r.URL.Path
+		if len(endpoint) > maxEndpoint {
+			endpoint = strings.ToValidUTF8(endpoint[:maxEndpoint], "") + "…"
+		}
+		return job.Errorf(job.NotFound, "this server has no endpoint %s", endpoint).
+			With(map[string]any{"resource_type": "endpoint", "resource_id": endpoint, "hint": "GET /ojs/manifest lists the endpoints that this server has."})
 	case http.StatusMethodNotAllowed:
 		return job.Errorf(job.NotAllowed, "this path does not have the method")
 	}

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -15,7 +16,8 @@ import (
 // The API has no password by default: whoever can reach it may use it. A web page in a
 // browser on the same machine must not reach it. Three checks stand before every
 // route: a page whose own name resolves to 127.0.0.1 is caught by its Host, one that
-// calls across sites by its Origin or Sec-Fetch-Site. No answer has a CORS header.
+// calls across sites by its Origin or Sec-Fetch-Site. Only the pages of Options.Origins may
+// call across sites, and only answers to them have CORS headers (contract §1.9).
 
 // Values of headers that never change. They are shared by all answers, and
 // nobody may write to them.
@@ -46,6 +48,9 @@ func (a *api) enter(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		if err := a.guard(r); err != nil {
 			return err
+		}
+		if a.shared(h, r) {
+			return c.NoContent(http.StatusNoContent)
 		}
 		if unspoken != nil {
 			return unspoken
@@ -102,10 +107,20 @@ func (a *api) guard(r *http.Request) error {
 	if r.URL.Host != "" && r.URL.Host != r.Host {
 		return job.Errorf(job.Forbidden, "the request is for another host, %.80q", r.URL.Host)
 	}
+	others := 0
 	for _, o := range r.Header["Origin"] {
-		if site, ok := strings.CutPrefix(o, "http://"); !ok || !strings.EqualFold(site, r.Host) {
-			return job.Errorf(job.Forbidden, "requests from other origins are refused, this one is from %.80q", o)
+		site, ok := strings.CutPrefix(o, a.scheme()+"://")
+		switch {
+		case ok && strings.EqualFold(site, r.Host):
+		case a.allows(o):
+			others++
+		default:
+			return job.Errorf(job.Forbidden, "requests from other origins are refused, this one is from %.80q", o).
+				With(map[string]any{"hint": "Serve the page from the server itself, or start the server with --allow-origin and the origin of the page."})
 		}
+	}
+	if others > 0 && others == len(r.Header["Origin"]) { // and so it comes from another site
+		return nil
 	}
 	for _, s := range r.Header["Sec-Fetch-Site"] {
 		if s != "none" && s != "same-origin" {
@@ -113,6 +128,54 @@ func (a *api) guard(r *http.Request) error {
 		}
 	}
 	return nil
+}
+
+func (a *api) scheme() string {
+	if a.TLS {
+		return "https"
+	}
+	return "http"
+}
+
+// allows reports whether the pages of an origin may use the server. Origins are compared
+// as they are written: a browser writes each in one way.
+func (a *api) allows(origin string) bool { return slices.Contains(a.Origins, origin) }
+
+// What a page of another origin is told (contract §1.9).
+var (
+	corsMethods = []string{"GET, POST, PUT, PATCH, DELETE, OPTIONS"}
+	corsSends   = []string{"Content-Type, Accept, Authorization, X-Request-Id, OJS-Version, OJS-Block-Timeout, X-OJS-Tenant, Idempotency-Key, If-None-Match, Last-Event-ID"}
+	corsReads   = []string{"X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, OJS-Version, Retry-After, Location, " +
+		"X-OJS-Queue-Depth, X-OJS-Queue-Bound, X-OJS-Queue-Pressure, X-OJS-Batch-Size, X-OJS-Max-Batch-Size"}
+	corsMaxAge = []string{"86400"}
+	varyOrigin = []string{"Origin"}
+	yes        = []string{"true"}
+)
+
+// shared sets the headers for a page of another origin that may use the server, and
+// reports whether the request only asks for them.
+func (a *api) shared(h http.Header, r *http.Request) (preflight bool) {
+	if len(a.Origins) == 0 {
+		return false
+	}
+	h["Vary"] = varyOrigin
+	from := r.Header["Origin"]
+	if len(from) != 1 || !a.allows(from[0]) {
+		return false
+	}
+	h["Access-Control-Allow-Origin"] = from[:1:1]
+	h["Access-Control-Expose-Headers"] = corsReads
+	if r.Method != http.MethodOptions || first(r.Header, "Access-Control-Request-Method") == "" {
+		return false
+	}
+	h["Access-Control-Allow-Methods"] = corsMethods
+	h["Access-Control-Allow-Headers"] = corsSends
+	h["Access-Control-Max-Age"] = corsMaxAge
+	if first(r.Header, "Access-Control-Request-Private-Network") == "true" { // a browser asks that of a page on the internet
+		h["Access-Control-Allow-Private-Network"] = yes
+	}
+	delete(h, "Content-Type")
+	return true
 }
 
 // hostAllowed reports whether a Host header names this machine or a configured name, with any port.
@@ -132,6 +195,9 @@ func (a *api) hostAllowed(host string) bool {
 	ip, err := netip.ParseAddr(name)
 	if err != nil {
 		return false
+	}
+	if a.AnyAddress { // no page has an address of ours for its name but one that we have served
+		return bracketed == ip.Is6() && ip.Zone() == ""
 	}
 	if bracketed {
 		return ip == netip.IPv6Loopback() // also not an IPv4 address in disguise

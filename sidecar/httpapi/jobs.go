@@ -12,16 +12,6 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-func (a *api) jobs(g *echo.Group) {
-	g.POST("/jobs", a.push)
-	g.POST("/jobs/batch", a.batch)
-	get(g, "/jobs", a.page(wire.DecodeFilter, false))          // contract §3.3
-	get(g, "/jobs/:id", handle(jobID, a.svc.Job, appendWhole)) // INFO (contract §3.4)
-	g.DELETE("/jobs/:id", a.cancel)
-	g.POST("/jobs/:id/cancel", a.cancel)
-	g.POST("/jobs/:id/activate", handle(jobID, a.svc.Activate, appendChange)) // contract §3.6; a body is not looked at
-}
-
 // push is PUSH (contract §3.1). When a stored job answers for the new one the status
 // is 200, and a conflict if the sender named its id.
 func (a *api) push(c echo.Context) error {

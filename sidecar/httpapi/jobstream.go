@@ -153,10 +153,10 @@ func (o *progressOut) begin(j *job.Job) error {
 	if j.Progress == nil {
 		return nil
 	}
-	return o.write(wire.AppendProgressNow(nil, progressing(j)))
+	return o.write(wire.AppendProgressNow(nil, howFar(j)))
 }
 
-func progressing(j *job.Job) wire.Progressing {
+func howFar(j *job.Job) wire.Progressing {
 	return wire.Progressing{ID: j.ID, State: j.State, Progress: j.Progress}
 }
 

@@ -9,16 +9,6 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// limits are the routes of contract §3.25 that are about rate limits.
-func (a *api) limits(g *echo.Group) {
-	const one = "/rate-limits/:key"
-	get(g, "/rate-limits", handleList(wire.DecodeLimitFilter, a.svc.Limits, wire.AppendLimits))
-	get(g, one, handle(limitKey, a.svc.Limit, wire.AppendLimit))
-	g.PUT(one, a.overrideLimit)
-	g.PUT(one+"/override", a.overrideLimit)
-	g.DELETE(one+"/override", handle(limitKey, a.svc.DropLimitOverride, wire.AppendLimit))
-}
-
 // limitKey is the path parameter "key". Text that can be no key is NotFound, as an
 // unknown key is.
 func limitKey(c echo.Context) (string, error) {

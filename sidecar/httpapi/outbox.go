@@ -42,14 +42,6 @@ type OutboxRow = wire.OutboxRow
 // outboxPatience is how long a list of outboxes waits for the databases of the app.
 const outboxPatience = 5 * time.Second
 
-func (a *api) outboxes(g *echo.Group) {
-	get(g, "/outbox", handleAll(a.outboxList, wire.AppendOutboxes))
-	g.POST("/outbox/poke", a.poke)
-	get(g, "/outbox/:name/parked", a.parked)
-	g.POST("/outbox/:name/replay", a.onRows("replayed", Outbox.Replay))
-	g.POST("/outbox/:name/discard", a.onRows("discarded", Outbox.Discard))
-}
-
 // outboxList tells how the outboxes are. Their databases are asked side by side.
 func (a *api) outboxList(ctx context.Context) ([]OutboxStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, outboxPatience)

@@ -10,16 +10,6 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// pools are the routes of contract §3.23 that are about pools.
-func (a *api) pools(g *echo.Group) {
-	const one = "/admin/pools/:name"
-	get(g, "/admin/pools", handleAll(a.svc.Pools, wire.AppendPools))
-	get(g, one, handle(fromPath("name"), a.pool, wire.AppendPool))
-	g.PUT(one, a.putPool)
-	g.DELETE(one, a.deletePool)
-	get(g, "/admin/scheduling/stats", a.dispatch)
-}
-
 func (a *api) pool(ctx context.Context, name string) (job.Pool, error) {
 	pools, err := a.svc.Pools(ctx)
 	if err != nil {

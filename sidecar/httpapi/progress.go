@@ -11,24 +11,8 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// progress are the routes of contract §3.17.
-func (a *api) progress(g *echo.Group) {
-	for _, verb := range []string{http.MethodPut, http.MethodPost} {
-		g.Add(verb, "/jobs/:id/progress", a.report)
-		g.Add(verb, "/jobs/:id/checkpoint", a.checkpoint(wire.DecodeCheckpoint))
-	}
-	g.POST("/workers/progress", a.report)
-	get(g, "/jobs/:id/progress", handle(jobID, a.svc.Job, wire.AppendProgress))
-	get(g, "/jobs/:id/checkpoint", handle(jobID, a.saved, appendSaved))
-	g.DELETE("/jobs/:id/checkpoint", handleBoth(jobID, a.svc.DeleteCheckpoint, wire.AppendCheckpointDeleted))
-	for _, base := range []string{"", "/ojs/v1"} { // the public SDKs write the base path twice
-		get(g, base+"/checkpoints/:id/resume", handle(jobID, a.svc.Job, func(dst []byte, j *job.Job) []byte { return wire.AppendResume(dst, j.Checkpoint) }))
-		g.POST(base+"/checkpoints/:id", a.checkpoint(wire.DecodeStep))
-		g.DELETE(base+"/checkpoints/:id", handleBoth(jobID, a.svc.DeleteCheckpoint, wire.AppendCheckpointDeleted))
-	}
-	get(g, "/jobs/:id/result", a.result)
-	g.POST("/jobs/results", handleBoth(fromBody(job.MaxJobBytes, wire.DecodeIDs), a.svc.Outcomes, wire.AppendOutcomes))
-}
+// appendResume appends the answer to a caller who asks where a job may go on.
+func appendResume(dst []byte, j *job.Job) []byte { return wire.AppendResume(dst, j.Checkpoint) }
 
 // report takes a progress report; its body names the job where the path does not.
 func (a *api) report(c echo.Context) error {

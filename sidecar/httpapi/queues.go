@@ -12,35 +12,6 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// queues are the routes of contract §3.13, and those of §3.23 that are about queues.
-func (a *api) queues(g *echo.Group) {
-	get(g, "/queues", handleAll(a.svc.Queues, wire.AppendQueues))
-	g.POST("/queues", a.createQueue)
-	get(g, "/queues/:name", a.queue)
-	g.DELETE("/queues/:name", a.deleteQueue)
-	get(g, "/queues/:name/stats", a.queueStats)
-	get(g, "/queues/:name/priority-stats", a.priorities)
-	get(g, "/queues/:name/jobs", a.page(wire.DecodeFilter, false))
-	g.POST("/queues/:name/purge", a.purgeQueue(false))
-	for _, base := range []string{"", "/admin"} {
-		admin := base != ""
-		g.POST(base+"/queues/:name/pause", a.setStatus(job.QueuePaused, admin))
-		g.POST(base+"/queues/:name/resume", a.setStatus(job.QueueActive, admin))
-		g.POST(base+"/queues/:name/drain", a.setStatus(job.QueueDraining, admin))
-		one := base + "/queues/:name/config"
-		get(g, one, a.config)
-		g.PUT(one, a.setConfig(wire.DecodeConfig, false))
-		g.PATCH(one, a.setConfig(wire.DecodeConfig, true))
-		g.PATCH(base+"/jobs/:id", a.reprioritize) // contract §3.7
-	}
-	g.PUT("/admin/queues/:name/rate-limit", a.setConfig(wire.DecodeQueueLimits, true))
-	get(g, "/admin/queues", a.adminQueues)
-	get(g, "/admin/queues/:name", a.adminQueue)
-	g.DELETE("/admin/queues/:name/jobs", a.purgeQueue(true))
-	get(g, "/admin/stats", a.overview)
-	get(g, "/admin/stats/history", a.statsHistory)
-}
-
 // queue shows a queue with its configuration.
 func (a *api) queue(c echo.Context) error {
 	ctx, name := c.Request().Context(), param(c, "name")
@@ -321,15 +292,6 @@ func refusedFull(h http.Header, err error) {
 		if n, ok := d[key].(int); ok {
 			h[name] = []string{strconv.Itoa(n)}
 		}
-	}
-}
-
-// bulk are the routes of contract §3.19.
-func (a *api) bulk(g *echo.Group) {
-	g.POST("/jobs/bulk", a.bulkPush)
-	for _, action := range []string{job.BulkCancel, job.BulkRetry, job.BulkDelete} {
-		g.POST("/jobs/bulk/"+action, a.bulkAct(action, false))
-		g.POST("/admin/jobs/bulk/"+action, a.bulkAct(action, true))
 	}
 }
 

@@ -11,29 +11,14 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// schemas are the routes of contract §3.20.
-func (a *api) schemas(g *echo.Group) {
-	g.POST("/schemas", a.putSchema(wire.AppendSchema, false))
-	g.PUT("/admin/schemas/:name/:version", a.putSchema(wire.AppendSchemaFlat, true))
-	for base, write := range map[string]func([]byte, job.Schema) []byte{"/schemas": wire.AppendSchema, "/admin/schemas": wire.AppendSchemaFlat} {
-		list := func(dst []byte, all []job.Schema, p wire.Paging) []byte {
-			p.Items = p.Items || base != "/schemas"
-			return wire.AppendSchemas(dst, all, p)
-		}
-		get(g, base, handleList(wire.DecodeSchemaFilter, a.svc.Schemas, list))
-		get(g, base+"/:name", handle(fromPath("name"), a.svc.Schema, write))
-		get(g, base+"/:name/versions", a.schemaVersions(list))
-		get(g, base+"/:name/:version", handle(schemaVersion, a.versioned, write))
-		g.DELETE(base+"/:name", handle(fromPath("name"), a.deleteSchema(a.svc.Schema), wire.AppendSchemaDeleted))
-		g.DELETE(base+"/:name/:version", func(c echo.Context) error {
-			f, err := schemaVersion(c)
-			if err != nil {
-				return err
-			}
-			find := func(ctx context.Context, _ string) (job.Schema, error) { return a.versioned(ctx, f) }
-			return handle(fromPath("name"), a.deleteSchema(find), wire.AppendSchemaDeleted)(c)
-		})
+// deleteSchemaVersion removes one version of a schema.
+func (a *api) deleteSchemaVersion(c echo.Context) error {
+	f, err := schemaVersion(c)
+	if err != nil {
+		return err
 	}
+	find := func(ctx context.Context, _ string) (job.Schema, error) { return a.versioned(ctx, f) }
+	return handle(fromPath("name"), a.deleteSchema(find), wire.AppendSchemaDeleted)(c)
 }
 
 // putSchema makes the handler that registers a schema, whose type and version the path

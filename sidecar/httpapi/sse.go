@@ -12,16 +12,6 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// streams are the routes of contract §3.18 that stay open, and that of §3.17.
-func (a *api) streams(g *echo.Group) {
-	get(g, "/events/stream", a.eventStream)
-	get(g, "/queues/:name/events", a.queueStream)
-	get(g, "/admin/stats/stream", a.statsStream)
-	get(g, "/jobs/:id/events", a.jobStream)
-	get(g, "/jobs/:id/progress/stream", a.progressStream)
-	g.GET("/ws", a.socket)
-}
-
 // eventStream tells what happens (contract §3.18).
 func (a *api) eventStream(c echo.Context) error {
 	f, err := fromQuery(wire.DecodeStream)(c)

@@ -218,4 +218,3 @@ func (r *streamRoom) Take(n int) bool {
 
 // Reset is part of [job.Room].
 func (r *streamRoom) Reset() { r.taken, r.full = 0, false }
-

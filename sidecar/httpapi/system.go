@@ -10,22 +10,9 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-func (a *api) system(e *echo.Echo) {
-	get(e, "/ojs/manifest", a.manifest)
-	for _, path := range []string{"/ojs/v1/health", "/health", "/healthz"} {
-		get(e, path, a.health)
-	}
-	for _, path := range []string{"/ready", "/readyz"} {
-		get(e, path, a.ready)
-	}
-	for _, path := range []string{"/live", "/livez"} {
-		get(e, path, a.live)
-	}
-}
-
 // manifest says what this server is and can do (contract §3.21).
 func (a *api) manifest(c echo.Context) error {
-	about := wire.About{Version: a.Version, Backend: a.Backend, BaseURL: "http://" + c.Request().Host + "/ojs/v1"}
+	about := wire.About{Version: a.Version, Backend: a.Backend, BaseURL: a.scheme() + "://" + c.Request().Host + v1, Endpoints: a.named}
 	return reply(c, http.StatusOK, func(dst []byte) []byte { return wire.AppendManifest(dst, about, profile(c)) })
 }
 

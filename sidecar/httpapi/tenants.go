@@ -4,16 +4,9 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/labstack/echo/v4"
-
 	"github.com/outrider-jobs/outrider/internal/wire"
 	"github.com/outrider-jobs/outrider/job"
 )
-
-// tenants are the routes of contract §3.23 that are about tenants.
-func (a *api) tenants(g *echo.Group) {
-	get(g, "/admin/tenants/:id/stats", handle(fromPath("id"), a.svc.TenantStats, wire.AppendTenantStats))
-}
 
 // spoken is the request in a context for the tenant that its header names (contract §4.19).
 // What names a lease is not looked at for it, and not refused for a bad one either: a

@@ -9,18 +9,6 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// unique are the routes about unique keys (contract §3.25) and deduplication keys
-// (contract §3.13). To explain a policy stores nothing.
-func (a *api) unique(g *echo.Group) {
-	g.POST("/unique/explain", handle(fromBody(job.MaxJobBytes, wire.DecodePush), a.svc.Explain, wire.AppendExplanation))
-	get(g, "/unique-jobs", handleList(wire.DecodeKeyFilter, a.svc.HeldKeys, wire.AppendHeldKeys))
-	g.DELETE("/unique-jobs/:key", handleBoth(uniqueKey, a.svc.ReleaseKey, wire.AppendReleasedKey))
-	for _, name := range []string{"deduplication", "debounce"} { // the second is the older name
-		get(g, "/queues/:name/"+name+"/:id", a.dedupOwner(name == "debounce"))
-		g.DELETE("/queues/:name/"+name+"/:id", a.releaseDedup)
-	}
-}
-
 // uniqueKey is the path parameter "key". Text that can be no key is NotFound.
 func uniqueKey(c echo.Context) (string, error) {
 	key := param(c, "key")

@@ -12,35 +12,9 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-func (a *api) workers(g *echo.Group) {
-	g.POST("/workers/fetch", a.fetch)
-	g.POST(wire.AckPath, a.ack)
-	g.POST(wire.NextPath, a.next)
-	g.POST("/workers/nack", a.nack)
-	for _, path := range []string{"/workers/heartbeat", "/workers/beat"} { // BEAT (contract §3.11)
-		g.POST(path, handle(fromBody(job.MaxJobBytes, wire.DecodeBeat), a.svc.Beat, wire.AppendBeat))
-	}
-	g.POST("/jobs/fetch", a.fetch)
-	g.POST("/jobs/:id/ack", a.ackByPath)
-}
-
-// roster are the routes about the workers themselves (contract §3.12).
-func (a *api) roster(g *echo.Group) {
-	g.POST("/workers/register", handleBoth(fromBody(job.MaxJobBytes, wire.DecodeRegister), a.svc.Register, wire.AppendRegistered))
-	g.POST("/workers/deregister", handleBoth(fromBody(maxReason, wire.DecodeDeregister), a.svc.Deregister, wire.AppendDeregistered))
-	g.DELETE("/workers/:id", handleBoth(fromPath("id"), a.svc.Deregister, wire.AppendDeregistered)) // a body is not looked at
-	get(g, "/workers", handleAll(a.svc.Workers, wire.AppendWorkers))
-	get(g, "/workers/:id", handle(fromPath("id"), a.svc.Worker, wire.AppendWorker))
-	get(g, "/workers/:id/health", handle(fromPath("id"), a.svc.Worker, wire.AppendWorkerHealth))
-}
-
-// directives are the routes by which an operator tells workers what to do (contract §3.23).
-func (a *api) directives(g *echo.Group) {
-	g.POST("/admin/workers/directive", handleBoth(fromBody(maxReason, wire.DecodeDirective), a.svc.DirectAll, wire.AppendDirected))
-	for _, wish := range []string{job.Quiet, job.Terminate, job.Resume} { // a body is not looked at
-		direct := func(ctx context.Context, id string) (job.WorkerInfo, error) { return a.svc.Direct(ctx, id, wish) }
-		g.POST("/admin/workers/:id/"+wish, handle(fromPath("id"), direct, wire.AppendWorker))
-	}
+// direct makes what tells a worker what an operator wants of it (contract §3.23).
+func (a *api) direct(wish string) func(context.Context, string) (job.WorkerInfo, error) {
+	return func(ctx context.Context, id string) (job.WorkerInfo, error) { return a.svc.Direct(ctx, id, wish) }
 }
 
 // fetch is FETCH (contract §3.8). Jobs that cannot be handed over go back to their

@@ -9,18 +9,6 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// workflows are the routes of contract §3.16.
-func (a *api) workflows(g *echo.Group) {
-	const one = "/workflows/:id"
-	g.POST("/workflows", a.startWorkflow)
-	get(g, "/workflows", handleList(wire.DecodeWorkflowFilter, a.svc.Workflows, wire.AppendWorkflows))
-	get(g, one, handle(workflowID, a.svc.Workflow, wire.AppendWorkflow))
-	get(g, one+"/progress", handle(workflowID, a.svc.Workflow, wire.AppendWorkflowProgress))
-	cancel := handle(workflowID, a.svc.CancelWorkflow, wire.AppendWorkflowCancelled) // a body is not looked at
-	g.DELETE(one, cancel)
-	g.POST(one+"/cancel", cancel)
-}
-
 // workflowID is the path parameter "id". Text that is no id is NotFound, as an unknown id is.
 func workflowID(c echo.Context) (job.ID, error) {
 	id := param(c, "id")
