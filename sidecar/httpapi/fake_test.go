@@ -352,7 +352,15 @@ func quiet() Options {
 		Now:          func() time.Time { return noon },
 		NewRequestID: func() string { return "req_test" },
 		Outboxes:     outboxes(),
+		Streams:      ended(), // or the answers of some routes would go on
 	}
+}
+
+// ended are the streams of a server that stops.
+func ended() *Streams {
+	s := NewStreams(0)
+	s.End(0)
+	return s
 }
 
 // serve answers one request that is written as text: the request line,
