@@ -350,6 +350,7 @@ type WorkerInfo struct {
 	Queues        []string          `json:"queues,omitempty"`
 	Concurrency   int               `json:"concurrency,omitempty"`
 	Labels        map[string]string `json:"labels,omitempty"`
+	LabelList     []string          `json:"label_list,omitempty"` // labels of a worker that gives them as a list
 	Version       string            `json:"version,omitempty"`
 	State         string            `json:"state,omitempty"`     // as the worker reports it
 	Directive     string            `json:"directive,omitempty"` // as an operator wishes it: "", "quiet" or "terminate"
@@ -377,8 +378,8 @@ func (w WorkerInfo) Merge(now WorkerInfo, t time.Time) WorkerInfo {
 	if now.Concurrency == 0 {
 		now.Concurrency = w.Concurrency
 	}
-	if now.Labels == nil {
-		now.Labels = w.Labels
+	if now.Labels == nil && now.LabelList == nil {
+		now.Labels, now.LabelList = w.Labels, w.LabelList
 	}
 	if now.Version == "" {
 		now.Version = w.Version

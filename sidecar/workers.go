@@ -88,6 +88,11 @@ func (s *Sidecar) workerSaved(w job.WorkerInfo, version uint64, now time.Time) {
 // often as it may be has failed. The worker goes with the last of them: after an
 // error in between, it can be deregistered again.
 func (s *Sidecar) Deregister(ctx context.Context, id string) (released []job.ID, err error) {
+	return s.dismiss(ctx, id, func(job.WorkerInfo) error { return nil })
+}
+
+// dismiss is Deregister for a worker that may be forgotten.
+func (s *Sidecar) dismiss(ctx context.Context, id string, may func(job.WorkerInfo) error) (released []job.ID, err error) {
 	if id == "" {
 		return nil, nameless()
 	}
@@ -102,7 +107,11 @@ func (s *Sidecar) Deregister(ctx context.Context, id string) (released []job.ID,
 		done := 0
 		err := s.update(ctx, func(t *turn) error {
 			freed, done, stopped, version = nil, 0, false, s.roster.next()
-			if _, err := t.Worker(id); err != nil {
+			w, err := t.Worker(id)
+			if err == nil {
+				err = may(w)
+			}
+			if err != nil {
 				return err
 			}
 			for r := newWorkShare(); done < len(left) && !r.over(); done++ {
@@ -156,6 +165,7 @@ func (s *Sidecar) Workers(ctx context.Context) ([]job.WorkerInfo, error) {
 	ws, err := view(ctx, s, job.ReadTx.Workers)
 	for i := range ws {
 		ws[i].Stale = s.stale(ws[i], now)
+		s.roster.complete(&ws[i])
 	}
 	return ws, err
 }
@@ -164,7 +174,10 @@ func (s *Sidecar) Workers(ctx context.Context) ([]job.WorkerInfo, error) {
 func (s *Sidecar) Worker(ctx context.Context, id string) (job.WorkerInfo, error) {
 	now := s.now()
 	w, err := view(ctx, s, func(tx job.ReadTx) (job.WorkerInfo, error) { return tx.Worker(id) })
-	w.Stale = err == nil && s.stale(w, now)
+	if err == nil {
+		w.Stale = s.stale(w, now)
+		s.roster.complete(&w)
+	}
 	return w, err
 }
 

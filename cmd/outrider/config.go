@@ -19,6 +19,7 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/outbox"
 	"github.com/outrider-jobs/outrider/sidecar"
+	"github.com/outrider-jobs/outrider/sidecar/httpapi"
 )
 
 // config is what serve, the outbox commands and those that ask a server are told.
@@ -59,6 +60,8 @@ type config struct {
 	allowRemote bool   // without TLS
 	origins     []string
 	queryToken  bool
+
+	told []httpapi.Setting // all of these, as an operator may see them
 
 	url string // of a running server, for the commands that ask one
 	to  string // the job server of a relay that runs alone
@@ -224,6 +227,7 @@ func (a *app) configure(cmd *cobra.Command) (config, error) {
 		if err != nil {
 			return c, err
 		}
+		c.told = append(c.told, s.told(g))
 		for _, v := range g.values {
 			if v == "" && s.standard == "" && !s.list {
 				continue // it is left open
@@ -242,6 +246,27 @@ func (a *app) configure(cmd *cobra.Command) (config, error) {
 		c.token = a.env[tokenVariable]
 	}
 	return c, c.coherent()
+}
+
+// told is what an operator may see of a setting. Where it may hold a password that is left
+// out: of a database it is the address, of anything else nothing.
+func (s setting) told(g given) httpapi.Setting {
+	t := httpapi.Setting{Name: strings.ReplaceAll(s.flag, "-", "_"), List: s.list, Origin: g.origin}
+	if g.standard || len(g.values) == 0 {
+		t.Origin = "default"
+	}
+	for _, v := range g.values {
+		if s.secret {
+			d, err := appdb.ParseDSN(v)
+			if v = "***"; err == nil {
+				v = d.String()
+			}
+		}
+		if v != "" {
+			t.Value = append(t.Value, v)
+		}
+	}
+	return t
 }
 
 func environment(environ []string) map[string]string {

@@ -84,6 +84,10 @@ func (s *server) open(ctx context.Context) error {
 	if err != nil {
 		return chosenBy("--listen", err)
 	}
+	if err := s.openSocket(); err != nil {
+		_ = ln.Close() // err is why
+		return err
+	}
 	s.url = s.cfg.listen.URL(ln, s.cfg.tlsCert != "")
 	if s.cfg.testDirectives {
 		s.log.Warn("--test-directives is on: anybody who can enqueue a job can stop a worker with test_directive in its meta. Use it for conformance suites only")
@@ -226,7 +230,7 @@ func (s *server) fail(err error) {
 
 func (s *server) serveHTTP(ln net.Listener) {
 	streams := httpapi.NewStreams(s.cfg.connections - s.cfg.connections/16 - 1)
-	api := httpapi.New(s.side, httpapi.Options{Hosts: s.cfg.hosts, Version: version(), Log: s.log, Admit: netguard.Clear, Outboxes: s.relays.outboxes(), Memory: s.memory, Streams: streams,
+	api := httpapi.New(s.side, httpapi.Options{Hosts: s.cfg.hosts, Version: version(), Log: s.log, Admit: netguard.Clear, Outboxes: s.relays.outboxes(), Memory: s.memory, Streams: streams, Settings: s.cfg.told,
 		Access: s.access, QueryToken: s.cfg.queryToken, PeerUser: netguard.PeerUser, Origins: s.cfg.origins, TLS: s.cfg.tlsCert != "", AnyAddress: s.cfg.listen.Remote})
 	srv := netguard.NewServer(s.traffic.Watch(api), s.log)
 	ln = netguard.Guard(srv, s.encrypted(httpapi.Watch(srv, ln)), s.cfg.connections, "--max-connections", s.log)

@@ -128,6 +128,9 @@ func parse(raw []byte, number func(string) (int, error)) (c httpapi.Credentials,
 			return c, false, fmt.Errorf("line %d: want ROLE[,ROLE] and a token, its hash (sha256:…) or a user (user:NAME), got one word", n)
 		}
 		roles, err := httpapi.ParseRoles(fields[0])
+		if err != nil && wrong(fields[0]) == nil {
+			err = errors.New("the first word is none of the roles producer, worker, read-only and operator; it looks like a token, which comes behind them")
+		}
 		if err != nil {
 			return c, false, fmt.Errorf("line %d: %w", n, err)
 		}

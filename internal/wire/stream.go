@@ -175,20 +175,20 @@ func gap(dst []byte, asked string, now time.Time) []byte {
 	return b.Time("timestamp", now).Close()
 }
 
-// AppendMetrics appends the metrics of a server-sent stream.
-func AppendMetrics(dst []byte, m Metrics) []byte {
+// AppendPulse appends the metrics of a server-sent stream.
+func AppendPulse(dst []byte, m Pulse) []byte {
 	return sent(dst, "metrics", func(dst []byte) []byte { return m.append(dst) })
 }
 
-// Metrics are how the server does (contract §3.18). Rates are per second.
-type Metrics struct {
+// Pulse is how the server does (contract §3.18). Rates are per second.
+type Pulse struct {
 	Queues                      []job.Queue
 	Workers                     []job.WorkerInfo
 	Enqueued, Processed, Failed float64
 	At                          time.Time
 }
 
-func (m Metrics) append(dst []byte) []byte {
+func (m Pulse) append(dst []byte) []byte {
 	b := rawjson.Object(dst)
 	objects(&b, "queues", m.Queues, func(b *rawjson.Writer, q job.Queue) {
 		b.Str("queue", q.Name)

@@ -15,11 +15,13 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/outrider-jobs/outrider/internal/wire"
 	"github.com/outrider-jobs/outrider/job"
 )
 
 // fake is a job.Service made of functions. A nil function answers with the zero value.
 type fake struct {
+	fakeAdmin
 	fakeProgress
 	fakeSchemas
 	queueFake
@@ -353,6 +355,8 @@ func quiet() Options {
 		NewRequestID: func() string { return "req_test" },
 		Outboxes:     outboxes(),
 		Streams:      ended(), // or the answers of some routes would go on
+		Settings: []wire.Setting{{Name: "lag_seconds", Value: []string{"30s"}, Origin: "--lag-seconds"}, {Name: "database", Origin: "default"},
+			{Name: "queues", Value: []string{"a", "b"}, List: true, Origin: "OUTRIDER_QUEUES"}},
 	}
 }
 
