@@ -36,16 +36,18 @@ var paging = []string{"limit", "offset", "cursor", "page", "per_page", "sort", "
 
 // only refuses a parameter that is neither in paging nor among names: it was meant to
 // narrow the list, and must not be ignored.
-func only(q url.Values, names ...string) error {
+func only(q url.Values, names ...string) error { return known(q, "list", slices.Concat(names, paging)) }
+
+// known refuses a parameter that is not among all those of what is asked for.
+func known(q url.Values, of string, all []string) error {
 	for _, name := range slices.Sorted(maps.Keys(q)) {
-		if slices.Contains(names, name) || slices.Contains(paging, name) {
+		if slices.Contains(all, name) {
 			continue
 		}
-		all := slices.Concat(names, paging)
 		if near := wording.Nearest(name, all); near != "" {
-			return refuse(short(name), "is not a parameter of this list; did you mean "+near+"?")
+			return refuse(short(name), "is not a parameter of this "+of+"; did you mean "+near+"?")
 		}
-		return refuse(short(name), "is not a parameter of this list; there are "+strings.Join(all, ", "))
+		return refuse(short(name), "is not a parameter of this "+of+"; there are "+strings.Join(all, ", "))
 	}
 	return nil
 }

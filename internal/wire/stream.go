@@ -58,6 +58,12 @@ func AppendFrame(dst []byte, e job.Event, d Dialect) []byte {
 	if d == OfJobs {
 		dst = changed(dst, e, d)
 	}
+	return AppendEventFrame(dst, e, d)
+}
+
+// AppendEventFrame is AppendFrame for a server-sent event alone, without the change of
+// state that it brings.
+func AppendEventFrame(dst []byte, e job.Event, d Dialect) []byte {
 	dst = append(AppendEventID(append(dst, "id: "...), e), '\n')
 	return sent(dst, e.Type, func(dst []byte) []byte { return AppendStreamData(dst, e, d) })
 }
@@ -268,7 +274,7 @@ const tokenParam = "token"
 
 // DecodeStream reads the query of a stream of events: what it lets through.
 func DecodeStream(q url.Values) (f job.EventFilter, err error) {
-	if err := only(q, "channel", "types", "type", "event_types", "queues", "queue", "job_types", "job_type", "job_id", tokenParam); err != nil {
+	if err := known(q, "stream", []string{"channel", "types", "type", "event_types", "queues", "queue", "job_types", "job_type", "job_id", tokenParam}); err != nil {
 		return f, err
 	}
 	return streamFilter(q)
@@ -276,14 +282,14 @@ func DecodeStream(q url.Values) (f job.EventFilter, err error) {
 
 // DecodeJobStream reads the query of the streams of one queue or one job.
 func DecodeJobStream(q url.Values) (f job.EventFilter, err error) {
-	if err := only(q, "types", "type", "event_types", "job_types", "job_type", tokenParam); err != nil {
+	if err := known(q, "stream", []string{"types", "type", "event_types", "job_types", "job_type", tokenParam}); err != nil {
 		return f, err
 	}
 	return streamFilter(q)
 }
 
 // DecodeNothing refuses every parameter.
-func DecodeNothing(q url.Values) (struct{}, error) { return struct{}{}, only(q, tokenParam) }
+func DecodeNothing(q url.Values) (struct{}, error) { return struct{}{}, known(q, "stream", []string{tokenParam}) }
 
 func streamFilter(q url.Values) (f job.EventFilter, err error) {
 	if f, err = Channel(q.Get("channel")); err != nil {

@@ -34,7 +34,7 @@ func (a *api) eventLog(c echo.Context) error {
 
 // event shows one event (contract §3.18).
 func (a *api) event(c echo.Context) error {
-	id := param(c, "id")
+	id := param(c, "event_id")
 	missing := job.Errorf(job.NotFound, "there is no event %.60q; events are removed after a week", id).
 		With(map[string]any{"resource_type": "event", "resource_id": id})
 	seq, err := wire.ParseEventID(id)

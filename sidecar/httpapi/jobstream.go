@@ -31,6 +31,8 @@ type jobOutlet interface {
 	outlet
 	// begin tells how the job is before anything else.
 	begin(j *job.Job) error
+	// ended tells by which event it ended, to somebody who comes behind that, and is errDone.
+	ended(j *job.Job, by job.Event) error
 }
 
 // openJob begins a stream about the job that the path names. One that has ended is told so
@@ -69,7 +71,7 @@ func (a *api) openJob(c echo.Context, to func(*sse) jobOutlet) error {
 			if err := out.begin(j); err != nil {
 				return err
 			}
-			return out.tell(ctx, r, []*batch{{events: []job.Event{end}}}, -1)
+			return out.ended(j, end)
 		}}, nil
 	})
 }
@@ -103,6 +105,11 @@ type jobOut struct {
 
 // begin is part of [jobOutlet].
 func (o *jobOut) begin(*job.Job) error { return nil }
+
+// ended is part of [jobOutlet].
+func (o *jobOut) ended(_ *job.Job, by job.Event) error {
+	return o.last(wire.AppendEventFrame(nil, by, wire.OfJobs), true)
+}
 
 // tell is part of [outlet].
 func (o *jobOut) tell(_ context.Context, r *reader, batches []*batch, seen int64) error {
@@ -154,6 +161,11 @@ func (o *progressOut) begin(j *job.Job) error {
 		return nil
 	}
 	return o.write(wire.AppendProgressNow(nil, howFar(j)))
+}
+
+// ended is part of [jobOutlet].
+func (o *progressOut) ended(j *job.Job, by job.Event) error {
+	return o.last(wire.AppendProgressEnd(nil, by, howFar(j)), true)
 }
 
 func howFar(j *job.Job) wire.Progressing {

@@ -263,7 +263,7 @@ func (a *api) eventRoutes() []Route {
 	return []Route{
 		{"GET", "/events", readers, "3.18", "read the log of events", false, a.eventLog},
 		{"GET", "/events/stream", readers, "3.18", "follow events as they happen", true, a.eventStream},
-		{"GET", "/events/:id", readers, "3.18", "read an event", false, a.event},
+		{"GET", "/events/:event_id", readers, "3.18", "read an event", false, a.event},
 		{"GET", "/jobs/:id/events", anyRole, "3.18", "follow a job until it has ended", true, a.jobStream},
 		{"GET", "/jobs/:id/progress/stream", anyRole, "3.17", "follow the progress of a job", true, a.progressStream},
 		{"GET", "/queues/:name/events", readers, "3.18", "follow a queue", true, a.queueStream},
