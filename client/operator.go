@@ -78,10 +78,10 @@ func (c *Client) ReviveDead(ctx context.Context, f job.Filter) (int64, error) {
 // PurgeDead removes the dead letters from before an instant; see [job.Operator]. After
 // an error it is not known how many were removed.
 func (c *Client) PurgeDead(ctx context.Context, before time.Time) (int64, error) {
-	q := url.Values{}
-	if !before.IsZero() {
-		q.Set("older_than", job.FormatTime(before))
+	if err := job.CheckPurge(before); err != nil { // the server would take it for all of them
+		return 0, err
 	}
+	q := url.Values{"older_than": {job.FormatTime(before)}}
 	return ask(ctx, c, post("/dead-letter/purge?"+q.Encode(), nil), wire.ReadCount)
 }
 

@@ -26,14 +26,31 @@ func mergeRetry(p RetryPolicy, raw json.RawMessage, short, once bool) (RetryPoli
 	if raw[0] != '{' {
 		return p, invalid(BadRetry, "retry", "must be an object, got %s", rawjson.Kind(raw))
 	}
-	err := eachOfPolicy(raw, once, func(spelling, name string, v json.RawMessage) error { return p.set(spelling, name, v, short) })
+	said := map[string]bool{}
+	err := eachOfPolicy(raw, once, func(spelling, name string, v json.RawMessage) error {
+		said[name] = true
+		return p.set(spelling, name, v, short)
+	})
 	if err != nil {
 		return p, err
 	}
 	if p.MaxInterval < p.InitialInterval {
-		return p, invalid(BadRetry, "retry.max_interval", "is %s, shorter than initial_interval %s; set max_interval as well", p.MaxInterval, p.InitialInterval)
+		return p, p.crossed(said["initial_interval"], said["max_interval"])
 	}
 	return p, nil
+}
+
+// crossed is the BadRetry for a policy whose first delay is longer than its longest one
+// (contract C-48); first and longest report which of the two the policy itself has named.
+func (p RetryPolicy) crossed(first, longest bool) error {
+	i, x := Period(p.InitialInterval), Period(p.MaxInterval)
+	switch {
+	case first && !longest:
+		return invalid(BadRetry, "retry.max_interval", "is inherited as %s, shorter than the initial_interval %s of this policy; set max_interval to %[2]s or more as well", x, i)
+	case longest && !first:
+		return invalid(BadRetry, "retry.max_interval", "is %s, shorter than the inherited initial_interval %s; set initial_interval to %[1]s or less as well", x, i)
+	}
+	return invalid(BadRetry, "retry.max_interval", "is %s, shorter than initial_interval %s; set it to %[2]s or more", x, i)
 }
 
 // policyNames are the members of a policy by their spellings (contract §2.4).

@@ -80,7 +80,8 @@ type QueueConfig struct {
 	Visibility     time.Duration   // of jobs and FETCHes that name none (contract §4.6)
 	Backpressure   Backpressure
 
-	pools []Pool // of PoolsQueue
+	pools       []Pool      // of PoolsQueue
+	maintenance Maintenance // of MaintenanceQueue
 }
 
 // QueueRetention is how long finished jobs of a queue stay. A nil is left open; 0
@@ -201,6 +202,11 @@ func ParseQueueSettings(name string, info []byte) (s *QueueSettings, err error) 
 		if s.Config.pools, err = parsePools(v.Config); err != nil {
 			err = Errorf(Unavailable, "the pools are not such as this server takes: %w", err)
 		}
+		return s, err
+	}
+	if name == MaintenanceQueue {
+		s.Config.Raw = v.Config
+		s.Config.maintenance, err = parseMaintenance(v.Config)
 		return s, err
 	}
 	if s.Config, err = ParseQueueConfig(v.Config); err != nil {

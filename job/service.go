@@ -13,6 +13,7 @@ type Service interface {
 	Enqueuer
 	Worker
 	Operator
+	AdminService
 	KeyService
 	CronService
 	LimitService
@@ -354,18 +355,19 @@ type Change struct {
 
 // Health is how the server is.
 type Health struct {
-	OK         bool          // requests are served
-	Degraded   bool          // they are, but not as they should be
-	Backend    string        // "sqlite"
-	Latency    time.Duration // of one read
-	Uptime     time.Duration
-	Time       time.Time
-	Queues     int
-	Paused     int
-	Workers    int
-	StaleAfter time.Duration // a worker silent for longer is stale
-	StaleNow   int
-	Problem    string // what is wrong when not OK, or Degraded, for a person
-	Logged     bool   // the log of the server has it already
-	Check      string // of the store after an unclean stop: running, passed or failed; empty where there was no need
+	OK          bool          // requests are served
+	Degraded    bool          // they are, but not as they should be
+	Backend     string        // "sqlite"
+	Latency     time.Duration // of one read
+	Uptime      time.Duration
+	Time        time.Time
+	Queues      int
+	Paused      int
+	Maintenance Maintenance // that goes on
+	Workers     int
+	StaleAfter  time.Duration // a worker silent for longer is stale
+	StaleNow    int
+	Problem     string // what is wrong when not OK, or Degraded, for a person
+	Logged      bool   // the log of the server has it already
+	Check       string // of the store after an unclean stop: running, passed or failed; empty where there was no need
 }

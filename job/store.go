@@ -388,12 +388,13 @@ type WorkerInfo struct {
 	Queues        []string          `json:"queues,omitempty"`
 	Concurrency   int               `json:"concurrency,omitempty"`
 	Labels        map[string]string `json:"labels,omitempty"`
+	LabelList     []string          `json:"label_list,omitempty"` // labels of a worker that gives them as a list
 	Version       string            `json:"version,omitempty"`
 	State         string            `json:"state,omitempty"`     // as the worker reports it
 	Directive     string            `json:"directive,omitempty"` // as an operator wishes it: "", "quiet" or "terminate"
 	LastDirective string            `json:"told,omitempty"`      // the strongest directive that it was told and has not gone on from since
-	Active        int               `json:"active"`
-	Stale         bool              `json:"stale,omitempty"` // silent for too long; a server's finding, never a worker's word
+	Active        int               `json:"active"`              // jobs: as it tells them in a BEAT; as it holds them when it is read from a Service
+	Stale         bool              `json:"stale,omitempty"`     // silent for too long; a server's finding, never a worker's word
 	StartedAt     time.Time         `json:"started_at"`
 	BeatAt        time.Time         `json:"beat_at"`
 }
@@ -415,8 +416,8 @@ func (w WorkerInfo) Merge(now WorkerInfo, t time.Time) WorkerInfo {
 	if now.Concurrency == 0 {
 		now.Concurrency = w.Concurrency
 	}
-	if now.Labels == nil {
-		now.Labels = w.Labels
+	if now.Labels == nil && now.LabelList == nil {
+		now.Labels, now.LabelList = w.Labels, w.LabelList
 	}
 	if now.Version == "" {
 		now.Version = w.Version

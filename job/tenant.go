@@ -83,6 +83,9 @@ func (e Event) Tenant() string { return tenantOf(e.Data) }
 type TenantReader interface {
 	// TenantCounts counts the jobs of a tenant by queue and state.
 	TenantCounts(tenant string) (map[string]map[State]int64, error)
+	// Tenants returns the tenants that have jobs, by name: at most n of those behind
+	// after. It reads as much as it returns, and not all jobs.
+	Tenants(after string, n int) ([]string, error)
 }
 
 // TenantService is what people ask of tenants (contract §3.23).

@@ -98,7 +98,9 @@ func (s *Sidecar) PushEach(ctx context.Context, p job.BulkPush) (job.BulkResult,
 	}
 	r, err := s.once(ctx, p.Idempotency, func() (job.BulkResult, error) { return s.pushEach(ctx, p) })
 	for _, it := range r.Items {
-		s.show(it.Job)
+		if s.show(it.Job); !r.Replayed {
+			s.totals.refused(it.Err, 1)
+		}
 	}
 	return r, err
 }

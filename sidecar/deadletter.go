@@ -47,9 +47,8 @@ func (s *Sidecar) ReviveDead(ctx context.Context, f job.Filter) (int64, error) {
 
 // PurgeDead removes the dead letters from before an instant; see [job.Operator].
 func (s *Sidecar) PurgeDead(ctx context.Context, before time.Time) (int64, error) {
-	if before.IsZero() {
-		return 0, job.Errorf(job.Invalid, "older_than is required: an age or an instant, before which dead letters are removed").
-			With(map[string]any{"field": "older_than"})
+	if err := job.CheckPurge(before); err != nil {
+		return 0, err
 	}
 	return s.eachDead(ctx, job.Filter{Until: before}, func(t *turn, j *job.Job) (bool, error) {
 		if needed, err := inRunningFlow(t, j); needed || err != nil {

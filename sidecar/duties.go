@@ -24,6 +24,7 @@ const (
 	dutyPrune
 	dutyTrim
 	dutyOpen
+	dutyReopen
 )
 
 func (s *Sidecar) duties() []duty {
@@ -35,6 +36,7 @@ func (s *Sidecar) duties() []duty {
 		dutyPrune:   {"prune", s.prune},
 		dutyTrim:    {"trim", s.trim},
 		dutyOpen:    {"open", s.open},
+		dutyReopen:  {"reopen", s.endMaintenance},
 	}
 }
 
@@ -151,10 +153,15 @@ func (s *Sidecar) round(ctx context.Context) {
 }
 
 // sweep changes what is due in the given states, a slice of it, in one
-// transaction, and returns when there is more to do.
+// transaction, and returns when there is more to do. In a maintenance scheduled and
+// retryable jobs are left alone.
 func (s *Sidecar) sweep(ctx context.Context, upto time.Time, verb func(*turn, *job.Job) error, states ...job.State) (next time.Time, err error) {
 	err = s.update(ctx, func(t *turn) error {
 		next = time.Time{}
+		if m := t.maintenance(upto); m.On && states[0] == job.Scheduled {
+			next = m.Ends
+			return nil
+		}
 		r := newWorkShare()
 		for _, st := range states {
 			due, err := t.Due(st, upto, slice)

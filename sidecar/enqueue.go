@@ -107,13 +107,15 @@ func (s *Sidecar) enqueue(ctx context.Context, es []job.Checked, exists known) (
 	if err != nil {
 		return nil, atIndex(err, len(first), len(es))
 	}
-	return s.enqueueBlocking(ctx, func() ([]job.Receipt, error) {
+	rs, err := s.enqueueBlocking(ctx, func() ([]job.Receipt, error) {
 		rs, err := s.storeAll(ctx, es, now, &first, exists)
 		for i := range rs {
 			rs[i].Altered = altered != nil && altered[i]
 		}
 		return rs, err
 	})
+	s.totals.refused(err, len(es))
+	return rs, err
 }
 
 // storeAll stores what was checked and admitted, in one transaction. first are the jobs of the

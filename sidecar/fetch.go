@@ -36,6 +36,9 @@ func (s *Sidecar) mayFetch(ctx context.Context, f job.FetchRequest) (bool, error
 			return false, err
 		}
 	}
+	if f.Worker != "" {
+		s.roster.asks(f.Worker, f.Queues)
+	}
 	idle, err := s.takesNoJobs(ctx, f.Worker)
 	return err == nil && !idle && !s.isQuiet(), err
 }
@@ -157,6 +160,9 @@ func (c *claiming) do(t *turn) error {
 	c.got, c.expired, c.noRoom, c.looked, c.passed = nil, 0, false, true, false
 	if c.f.Room != nil {
 		c.f.Room.Reset()
+	}
+	if t.maintenance(c.now).On {
+		return nil
 	}
 	if err := t.openDue(c.now); err != nil {
 		return err

@@ -138,8 +138,11 @@ func (s *Sidecar) Health(ctx context.Context) (job.Health, error) {
 				h.Paused++
 			}
 		}
-		h.Queues = len(qs)
-		return nil
+		if h.Queues = len(qs); !slices.ContainsFunc(qs, func(q job.Queue) bool { return q.Name == job.DefaultQueue }) {
+			h.Queues++ // it is always there
+		}
+		h.Maintenance, err = maintenanceIn(tx, now)
+		return err
 	})
 	if err == nil {
 		h.Workers, h.StaleNow, err = s.countWorkers(ctx, now)

@@ -2,6 +2,7 @@ package sidecar
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,7 @@ type roster struct {
 type listed struct {
 	job.WorkerInfo
 	version uint64
+	fetches []string // the queues of its latest FETCH
 }
 
 // next is the version of a transaction that changes workers, and is asked for
@@ -41,7 +43,7 @@ func (r *roster) set(version uint64, ws ...job.WorkerInfo) {
 	}
 	for _, w := range ws {
 		if r.workers[w.ID].version <= version {
-			r.workers[w.ID] = listed{w, version}
+			r.workers[w.ID] = listed{w, version, r.workers[w.ID].fetches}
 		}
 	}
 }
@@ -52,6 +54,26 @@ func (r *roster) drop(version uint64, id string) {
 	defer r.mu.Unlock()
 	if r.workers[id].version <= version {
 		delete(r.workers, id)
+	}
+}
+
+// asks notes from which queues a worker fetches: most name them nowhere else.
+func (r *roster) asks(id string, queues []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if w, known := r.workers[id]; known && w.Queues == nil && !slices.Equal(w.fetches, queues) {
+		w.fetches = slices.Clone(queues)
+		r.workers[id] = w
+	}
+}
+
+// complete adds to what a worker tells of itself the queues that it fetches from, where it
+// does not tell them.
+func (r *roster) complete(w *job.WorkerInfo) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if w.Queues == nil {
+		w.Queues = slices.Clone(r.workers[w.ID].fetches)
 	}
 }
 

@@ -349,6 +349,7 @@ func (s *Sidecar) committed(changes []change, g *gates) {
 	if len(changes) == 0 {
 		return
 	}
+	s.totals.count(changes)
 	s.ringFor(changes, g)
 	s.ends.tell(s, changes)
 	s.roomFor(changes)

@@ -17,7 +17,7 @@ type cronService = job.CronService
 
 // schedules makes the schedules of this service.
 func (s *Sidecar) schedules() *schedule.Schedules {
-	return schedule.New(schedule.Host{Log: s.log, Now: s.now, NewID: s.o.NewID, Admit: s.admitRun, AdmitFlow: s.admitSteps, Show: s.show,
+	return schedule.New(schedule.Host{Log: s.log, Now: s.now, NewID: s.o.NewID, Admit: s.admitRun, AdmitFlow: s.admitSteps, Show: s.show, Held: s.held,
 		View: func(ctx context.Context, fn func(job.ReadTx) error) error { return s.store.View(ctx, fn) },
 		Update: func(ctx context.Context, fn func(schedule.Tx) error) error {
 			return s.update(ctx, func(t *turn) error { return fn(cronTurn{t, s}) })

@@ -64,6 +64,7 @@ type Sidecar struct {
 	schemas   registry
 	spaces    spaces
 	keyed     keyed
+	totals    totals
 	clock     clock
 	roster    roster
 	quiet     chan struct{} // closed by Quiet

@@ -88,6 +88,11 @@ func (s *Sidecar) workerSaved(w job.WorkerInfo, version uint64, now time.Time) {
 // often as it may be has failed. The worker goes with the last of them: after an
 // error in between, it can be deregistered again.
 func (s *Sidecar) Deregister(ctx context.Context, id string) (released []job.ID, err error) {
+	return s.dismiss(ctx, id, func(job.WorkerInfo) error { return nil })
+}
+
+// dismiss is Deregister for a worker that may be forgotten.
+func (s *Sidecar) dismiss(ctx context.Context, id string, may func(job.WorkerInfo) error) (released []job.ID, err error) {
 	if id == "" {
 		return nil, nameless()
 	}
@@ -102,7 +107,11 @@ func (s *Sidecar) Deregister(ctx context.Context, id string) (released []job.ID,
 		done := 0
 		err := s.update(ctx, func(t *turn) error {
 			freed, done, stopped, version = nil, 0, false, s.roster.next()
-			if _, err := t.Worker(id); err != nil {
+			w, err := t.Worker(id)
+			if err == nil {
+				err = may(w)
+			}
+			if err != nil {
 				return err
 			}
 			for r := newWorkShare(); done < len(left) && !r.over(); done++ {
@@ -153,9 +162,17 @@ func (s *Sidecar) giveBack(t *turn, id job.ID, worker string, now time.Time) (bo
 // Workers lists the workers that are known; see [job.Operator].
 func (s *Sidecar) Workers(ctx context.Context) ([]job.WorkerInfo, error) {
 	now := s.now()
-	ws, err := view(ctx, s, job.ReadTx.Workers)
+	var held map[string][]job.ID
+	ws, err := view(ctx, s, func(tx job.ReadTx) (ws []job.WorkerInfo, err error) {
+		if ws, err = tx.Workers(); err == nil && len(ws) > 0 {
+			held, err = tx.Holders("")
+		}
+		return ws, err
+	})
 	for i := range ws {
+		ws[i].Active = len(held[ws[i].ID])
 		ws[i].Stale = s.stale(ws[i], now)
+		s.roster.complete(&ws[i])
 	}
 	return ws, err
 }
@@ -163,8 +180,18 @@ func (s *Sidecar) Workers(ctx context.Context) ([]job.WorkerInfo, error) {
 // Worker reads one worker; see [job.Operator].
 func (s *Sidecar) Worker(ctx context.Context, id string) (job.WorkerInfo, error) {
 	now := s.now()
-	w, err := view(ctx, s, func(tx job.ReadTx) (job.WorkerInfo, error) { return tx.Worker(id) })
-	w.Stale = err == nil && s.stale(w, now)
+	var held map[string][]job.ID
+	w, err := view(ctx, s, func(tx job.ReadTx) (w job.WorkerInfo, err error) {
+		if w, err = tx.Worker(id); err == nil {
+			held, err = tx.Holders(id)
+		}
+		return w, err
+	})
+	if err == nil {
+		w.Active = len(held[id])
+		w.Stale = s.stale(w, now)
+		s.roster.complete(&w)
+	}
 	return w, err
 }
 

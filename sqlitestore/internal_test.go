@@ -60,7 +60,7 @@ func TestPlans(t *testing.T) {
 		{"flowByID", flowByID}, {"flowNodes", flowNodes}, {"flowNode", flowNode}, {"endFlow", endFlow}, {"saveNode", saveNode},
 		{"allFlows", allFlows}, {"someFlows", someFlows}, {"countSome", countSome}, {"endedFlows", endedFlows}, {"deleteFlow", deleteFlow}, {"deleteFlowNodes", deleteFlowNodes},
 		{"limitByKey", limitByKey}, {"someLimits", someLimits}, {"countLimits", countLimits}, {"openingLimits", openingLimits}, {"nextOpening", nextOpening},
-		{"putLimit", putLimit}, {"deleteLimit", deleteLimit}, {"laneHead", laneHead}, {"laneNext", laneNext}, {"laneDepth", laneDepth}, {"countBehind", countBehind}, {"tenantJobs", tenantJobs}, {"siftSame", siftSame}, {"siftLower", siftLower}, {"countTenant", countTenant},
+		{"putLimit", putLimit}, {"deleteLimit", deleteLimit}, {"laneHead", laneHead}, {"laneNext", laneNext}, {"laneDepth", laneDepth}, {"countBehind", countBehind}, {"tenantJobs", tenantJobs}, {"siftSame", siftSame}, {"siftLower", siftLower}, {"countTenant", countTenant}, {"listTenants", listTenants},
 		{"allWebhooks", allWebhooks}, {"oneWebhook", oneWebhook}, {"allDeliveries", allDeliveries}, {"oneDelivery", oneDelivery}, {"putWebhook", putWebhook}, {"stepWebhook", stepWebhook}, {"skipWebhook", skipWebhook},
 		{"putDelivery", putDelivery}, {"trimDead", trimDead}, {"deleteDelivery", deleteDelivery}, {"pruneDeliveries", pruneDeliveries}, {"deleteWebhook", deleteWebhook}, {"deleteDeliveries", deleteDeliveries},
 		{"list of a tenant", listed("b.n", job.Filter{Tenant: "t"}) + " ORDER BY id_bytes DESC LIMIT ?"},

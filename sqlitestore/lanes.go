@@ -123,10 +123,10 @@ func (s *Store) View(ctx context.Context, fn func(job.ReadTx) error) error {
 		return job.Errorf(job.Unavailable, "what was asked for was not found in %s and is given up, so that others get their turn; ask for less: name a queue, a time (since), or the place to go on from (after, cursor)", s.scans.most)
 	}
 	if v.err != nil {
-		return translate("read", v.err)
+		return s.outward(translate("read", v.err))
 	}
 	s.found(err)
-	return translate("read", err)
+	return s.outward(translate("read", err))
 }
 
 // long announces a scan to a view. In the writer it does nothing.

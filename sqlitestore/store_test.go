@@ -3,6 +3,7 @@ package sqlitestore_test
 import (
 	"bytes"
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -239,4 +240,22 @@ func unflushed(t *testing.T, dir string) string {
 		}
 	}
 	return to
+}
+
+// What a caller of another process is told of an error names none of the store's files,
+// whether it wrote or read.
+func TestNoErrorNamesTheFilesOutside(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "jobs.db")
+	s, err := sqlitestore.Open(t.Context(), path, sqlitestore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	bad := job.Errorf(job.Unavailable, "the database %s and its log %s-wal in %s are gone", path, path, filepath.Dir(path))
+	for name, err := range map[string]error{"write": s.Update(t.Context(), func(job.Tx) error { return bad }), "read": s.View(t.Context(), func(job.ReadTx) error { return bad })} {
+		var e *job.Error
+		if !errors.As(err, &e) || e.Error() != bad.Error() || e.Outside() != "the database and its log in its folder are gone" {
+			t.Errorf("%s: %v, outside %q", name, err, e.Outside())
+		}
+	}
 }

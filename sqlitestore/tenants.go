@@ -11,6 +11,14 @@ const (
 WHERE tenant = ? AND queue = ? AND state_code = 1 AND behind = 0
 ORDER BY priority DESC, seq
 LIMIT ?`
+	// Each step is one look into the index behind the tenant before.
+	listTenants = `WITH RECURSIVE t(name) AS (
+  SELECT (SELECT min(tenant) FROM job_states WHERE tenant > ?)
+  UNION ALL
+  SELECT (SELECT min(tenant) FROM job_states WHERE tenant > t.name) FROM t WHERE t.name IS NOT NULL
+)
+SELECT name FROM t WHERE name IS NOT NULL LIMIT ?`
+
 	countTenant = `SELECT queue, state_code, count(*) FROM job_states WHERE tenant = ? GROUP BY queue, state_code`
 )
 
@@ -50,4 +58,10 @@ func (r reader) TenantCounts(tenant string) (map[string]map[job.State]int64, err
 		counts[queue][job.States[state]] = n
 	}, tenant)
 	return counts, translate("count the jobs of a tenant", err)
+}
+
+// Tenants walks through the index of the tenants.
+func (r reader) Tenants(after string, n int) (names []string, err error) {
+	err = r.each(listTenants, func(v *row[any]) { names = append(names, v.str()) }, after, int64(n))
+	return names, translate("list the tenants", err)
 }

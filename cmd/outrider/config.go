@@ -19,6 +19,7 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/outbox"
 	"github.com/outrider-jobs/outrider/sidecar"
+	"github.com/outrider-jobs/outrider/sidecar/httpapi"
 	"github.com/outrider-jobs/outrider/sidecar/webhooks"
 )
 
@@ -61,8 +62,9 @@ type config struct {
 	origins     []string
 	queryToken  bool
 
-	allowed  []string         // where events may be sent to webhooks
-	webhooks webhooks.Allowed // the same
+	told     []httpapi.Setting // all of these, as an operator may see them
+	allowed  []string          // where events may be sent to webhooks
+	webhooks webhooks.Allowed  // the same
 
 	url string // of a running server, for the commands that ask one
 	to  string // the job server of a relay that runs alone
@@ -231,6 +233,7 @@ func (a *app) configure(cmd *cobra.Command) (config, error) {
 		if err != nil {
 			return c, err
 		}
+		c.told = append(c.told, s.told(g))
 		for _, v := range g.values {
 			if v == "" && s.standard == "" && !s.list {
 				continue // it is left open
@@ -249,6 +252,27 @@ func (a *app) configure(cmd *cobra.Command) (config, error) {
 		c.token = a.env[tokenVariable]
 	}
 	return c, c.coherent()
+}
+
+// told is what an operator may see of a setting. Where it may hold a password that is left
+// out: of a database it is the address, of anything else nothing.
+func (s setting) told(g given) httpapi.Setting {
+	t := httpapi.Setting{Name: strings.ReplaceAll(s.flag, "-", "_"), List: s.list, Origin: g.origin}
+	if g.standard || len(g.values) == 0 {
+		t.Origin = "default"
+	}
+	for _, v := range g.values {
+		if s.secret {
+			d, err := appdb.ParseDSN(v)
+			if v = "***"; err == nil {
+				v = d.String()
+			}
+		}
+		if v != "" {
+			t.Value = append(t.Value, v)
+		}
+	}
+	return t
 }
 
 func environment(environ []string) map[string]string {

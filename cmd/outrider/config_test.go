@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -307,6 +308,34 @@ func TestTestDirectivesAreTold(t *testing.T) {
 		s.stop()
 		if said := strings.Contains(s.stderr.rest(), "test_directive"); said != on {
 			t.Errorf("%v: warned %v", on, said)
+		}
+	}
+}
+
+// What an operator may see of the settings: each with where it comes from, and no secret.
+func TestSettingsAreTold(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "dsn")
+	if err := os.WriteFile(file, []byte("mysql://ada:"+canary+"@db.test/shop\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, env := range [][]string{{"OUTRIDER_OUTBOX=mysql://ada:" + canary + "@db.test/shop"}, {"OUTRIDER_OUTBOX_FILE=" + file}} {
+		c, err := configured(t, append(env, "OUTRIDER_HOST=a.test,b.test"), "--shutdown-grace", "9s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := map[string]string{}
+		for _, s := range c.told {
+			told[s.Name] = s.Origin + " " + strings.Join(s.Value, ",")
+		}
+		origin, _, _ := strings.Cut(env[0], "=")
+		for name, want := range map[string]string{"host": "OUTRIDER_HOST a.test,b.test", "shutdown_grace": "--shutdown-grace 9s", "log_level": "default info",
+			"cron_file": "default ", "on_exhaustion": "default ", "outbox": origin + " mysql://***@db.test:3306/shop"} {
+			if told[name] != want {
+				t.Errorf("%s: %q, want %q", name, told[name], want)
+			}
+		}
+		if s := fmt.Sprint(told); strings.Contains(s, canary) || strings.Contains(s, "ada") {
+			t.Errorf("a secret is told: %s", s)
 		}
 	}
 }

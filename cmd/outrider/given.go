@@ -17,9 +17,10 @@ import (
 // given is what a setting is given: by a flag, by its variable, by the file that
 // the variable with _FILE behind its name names, or by its default.
 type given struct {
-	values []string
-	origin string // of a value that is wrong
-	quiet  bool   // no message repeats it
+	values   []string
+	origin   string // of a value that is wrong
+	quiet    bool   // no message repeats it
+	standard bool   // nobody has given it
 }
 
 // maxSettingFile bounds a file that holds the value of a setting.
@@ -65,7 +66,7 @@ func (s setting) given(f *pflag.Flag, env map[string]string) (given, error) {
 	case v != "":
 		g.values = []string{v}
 	case !s.list:
-		g.values = []string{s.standard}
+		g.values, g.standard = []string{s.standard}, true
 	}
 	return g, nil
 }

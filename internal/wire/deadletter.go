@@ -3,7 +3,6 @@ package wire
 import (
 	"encoding/json"
 	"math"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -112,17 +111,12 @@ func AppendRetried(dst []byte, c job.Change) []byte {
 // ages are the units of a short age.
 var ages = map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour, 'w': 7 * 24 * time.Hour}
 
-// DecodePurge reads the query of a purge of dead letters (contract §3.14): the
-// instant before which they died. older_than is an age, as "7d", "24h" or an ISO
-// 8601 duration, counted back from now, or an instant in RFC 3339.
-func DecodePurge(q url.Values, now time.Time) (time.Time, error) {
+// ageText is an instant: an age, as "7d", "24h" or an ISO 8601 duration, counted back from now,
+// or an instant in RFC 3339.
+func ageText(s string, now time.Time) (time.Time, error) {
 	const field = "older_than"
 	wrong := refuse(field, "must be an age of at most 100 years, such as 7d, 24h or P7D, or an RFC 3339 time with a zone")
-	s := q.Get(field)
-	switch {
-	case s == "":
-		return time.Time{}, refuse(field, "is required: an age such as 7d, 24h or P7D, or an RFC 3339 time")
-	case s[0] == 'P' || s[0] == 'p':
+	if s[0] == 'P' || s[0] == 'p' {
 		d, err := job.ParseDuration(strings.ToUpper(s))
 		if err != nil {
 			return time.Time{}, refuse(field, err.Error())

@@ -214,6 +214,10 @@ func (b *beat) about(member string, v json.RawMessage) (err error) {
 	case "queues":
 		b.Worker.Queues, err = names(v, member, MaxQueues)
 	case "labels":
+		if v[0] == '[' {
+			b.Worker.LabelList, err = names(v, member, MaxQueues)
+			return err
+		}
 		b.Worker.Labels, err = labels(v)
 	case "started_at":
 		b.Worker.StartedAt, err = moment(v, member)
@@ -240,26 +244,18 @@ func (b *beat) leases(v json.RawMessage) error {
 	})
 }
 
-// labels reads an object of strings; other values keep their JSON text. Old workers
-// send a plain list.
+// labels reads an object of strings; other values keep their JSON text.
 func labels(v json.RawMessage) (map[string]string, error) {
 	m := map[string]string{}
-	switch v[0] {
-	case '[':
-		list, err := names(v, "labels", MaxQueues)
-		for _, l := range list {
-			m[l] = ""
-		}
-		return m, err
-	case '{':
-		return m, job.Members(v, func(label string, v json.RawMessage) error {
-			if s, err := text(v, "labels"); err == nil {
-				m[label] = s
-			} else {
-				m[label] = string(v)
-			}
-			return nil
-		})
+	if v[0] != '{' {
+		return nil, refuse("labels", "must be an object of strings, or an array of them"+got(v))
 	}
-	return nil, refuse("labels", "must be an object of strings"+got(v))
+	return m, job.Members(v, func(label string, v json.RawMessage) error {
+		if s, err := text(v, "labels"); err == nil {
+			m[label] = s
+		} else {
+			m[label] = string(v)
+		}
+		return nil
+	})
 }

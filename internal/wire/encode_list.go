@@ -86,13 +86,18 @@ func items(b *rawjson.Writer, p Paging, from int) {
 // also tell how many attempts were made (§3.14).
 func AppendJobs(dst []byte, page job.Page, p Paging, dead bool) []byte {
 	b := rawjson.Object(dst)
-	from := array(&b, "jobs", page.Jobs, func(b *rawjson.Writer, j *job.Job) {
+	from := appendJobs(&b, "jobs", page.Jobs, dead)
+	return endList(&b, p, from, p.listed(len(page.Jobs), page.Total, page.AtLeast, page.Next))
+}
+
+// appendJobs appends the jobs of a list, and returns where it begins.
+func appendJobs(b *rawjson.Writer, name string, jobs []*job.Job, dead bool) (from int) {
+	return array(b, name, jobs, func(b *rawjson.Writer, j *job.Job) {
 		*b = j.AppendJSON(*b, job.View{})
 		if dead && !bytes.Contains(j.Extra, []byte(`"total_attempts"`)) {
 			b.Reopen().Int("total_attempts", int64(j.Attempt)).End()
 		}
 	})
-	return endList(&b, p, from, p.listed(len(page.Jobs), page.Total, page.AtLeast, page.Next))
 }
 
 // AppendDeadStats appends the counters of the dead letters (contract §3.14).

@@ -8,10 +8,7 @@ import (
 // AppendHealth appends how the server is (contract §3.22). Problem stays in the
 // server, as anybody may read the answer.
 func AppendHealth(dst []byte, h job.Health) []byte {
-	word := condition(h.OK)
-	if h.OK && h.Degraded {
-		word = degraded
-	}
+	word := wordOf(h)
 	b := rawjson.Object(dst)
 	b.Str("status", word)
 	b.Str("version", job.SpecVersion)
@@ -33,6 +30,7 @@ func AppendHealth(dst []byte, h job.Health) []byte {
 	b.Int("connected", int64(h.Workers-h.StaleNow))
 	b.Int("stale", int64(h.StaleNow))
 	b.End()
+	inMaintenance(&b, h.Maintenance)
 	b.Time("server_time", h.Time)
 	return b.Close()
 }
@@ -44,6 +42,14 @@ func AppendStatus(dst []byte, ok bool) []byte {
 }
 
 const degraded = "degraded"
+
+// wordOf is the status of a server.
+func wordOf(h job.Health) string {
+	if h.OK && h.Degraded {
+		return degraded
+	}
+	return condition(h.OK)
+}
 
 func condition(ok bool) string {
 	if ok {

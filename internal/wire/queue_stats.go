@@ -202,6 +202,7 @@ type Overview struct {
 	job.QueueReport
 	Queues  []job.Queue
 	Workers []job.WorkerInfo
+	Held    job.Maintenance
 	Uptime  time.Duration
 }
 
@@ -243,7 +244,8 @@ func AppendOverview(dst []byte, o Overview) []byte {
 	b.Object("worker_summary").Int("total", int64(len(o.Workers))).Int("running", running).Int("quiet", quiet).Int("stale", stale).End()
 	b.Object("last_hour")
 	measured(&b, o.Stats)
-	return b.End().Int("uptime_seconds", int64(o.Uptime.Seconds())).Time("computed_at", o.At).Close()
+	inMaintenance(b.End(), o.Held)
+	return b.Int("uptime_seconds", int64(o.Uptime.Seconds())).Time("computed_at", o.At).Close()
 }
 
 // ReadOverview reads the counters of all queues together, or of one.

@@ -275,7 +275,7 @@ func stateList(v json.RawMessage, field string) (all []job.State, err error) {
 	return all, nil
 }
 
-// age is a number of seconds, or a text as DecodePurge reads it: the instant so long
+// age is a number of seconds, or a text as ageText reads it: the instant so long
 // before now.
 func age(v json.RawMessage, field string, now time.Time) (time.Time, error) {
 	if v[0] != '"' {

@@ -305,7 +305,8 @@ func ReadHealth(body []byte) (job.Health, error) {
 		} `json:"backend"`
 		Queues  struct{ Total, Paused int }
 		Workers struct{ Total, Stale int }
-		Time    time.Time `json:"server_time"`
+		Held    maintenanceObject `json:"maintenance"`
+		Time    time.Time         `json:"server_time"`
 	}
 	if err := read(body, &r); err != nil {
 		return job.Health{}, err
@@ -315,7 +316,7 @@ func ReadHealth(body []byte) (job.Health, error) {
 	}
 	h := job.Health{OK: r.Status == "ok" || r.Status == degraded, Degraded: r.Status == degraded, Backend: r.Backend.Type, Uptime: time.Duration(r.Uptime) * time.Second,
 		Latency: time.Duration(r.Backend.Latency) * time.Millisecond, Time: r.Time,
-		Queues: r.Queues.Total, Paused: r.Queues.Paused, Workers: r.Workers.Total, StaleNow: r.Workers.Stale, Check: r.Backend.Check}
+		Queues: r.Queues.Total, Paused: r.Queues.Paused, Workers: r.Workers.Total, StaleNow: r.Workers.Stale, Check: r.Backend.Check, Maintenance: job.Maintenance(r.Held)}
 	if !h.OK || h.Degraded {
 		h.Problem = "the server says that it is " + r.Status
 	}

@@ -106,7 +106,7 @@ func BeatBody(beat job.Beat) []byte {
 	someInt(&b, "pid", w.PID)
 	someStrings(&b, "queues", w.Queues)
 	someInt(&b, "concurrency", w.Concurrency)
-	someMap(&b, "labels", w.Labels)
+	appendLabels(&b, w)
 	return b.Optional("version", w.Version).Time("started_at", w.StartedAt).Close()
 }
 

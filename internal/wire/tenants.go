@@ -8,14 +8,18 @@ import (
 // AppendTenantStats appends the counters of a tenant (contract §3.23).
 func AppendTenantStats(dst []byte, s job.TenantStats) []byte {
 	b := rawjson.Object(dst)
+	tenantStats(&b, s)
+	return b.Close()
+}
+
+func tenantStats(b *rawjson.Writer, s job.TenantStats) {
 	b.Str("tenant_id", s.Tenant).Int("total_jobs", s.Total)
 	b.Object("jobs")
 	for _, st := range job.States {
 		b.Int(string(st), s.Counts[st])
 	}
 	b.End()
-	counts(&b, "queues", s.Queues)
-	return b.Close()
+	counts(b, "queues", s.Queues)
 }
 
 // ReadTenantStats reads them.

@@ -1,7 +1,9 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/outrider-jobs/outrider/internal/rawjson"
@@ -73,6 +75,9 @@ func AppendWorker(dst []byte, w job.WorkerInfo) []byte {
 	return b.Close()
 }
 
+// going is the directive to a worker whom no operator wishes anything else.
+const going = "running"
+
 // stateOf is what a worker says of itself, or stale if it is silent.
 func stateOf(w job.WorkerInfo) string {
 	switch {
@@ -90,17 +95,26 @@ func appendWorker(b *rawjson.Writer, w job.WorkerInfo) {
 	b.Str("worker_id", w.ID)
 	b.Str("state", stateOf(w))
 	b.Optional("reported_state", w.State)
-	b.Optional("directive", w.Directive)
+	b.Str("directive", cmp.Or(w.Directive, going))
 	b.Bool("stale", w.Stale)
 	b.Optional("hostname", w.Hostname)
 	someInt(b, "pid", w.PID)
 	rawjson.Strings(b, "queues", w.Queues)
 	b.Int("concurrency", int64(w.Concurrency)).Int("active_jobs", int64(w.Active))
-	someMap(b, "labels", w.Labels)
+	appendLabels(b, w)
 	b.Optional("version", w.Version)
 	b.Time("started_at", w.StartedAt)
 	b.Time("last_heartbeat", w.BeatAt)
 	b.Time("last_heartbeat_at", w.BeatAt)
+}
+
+// appendLabels appends the labels of a worker as it gives them.
+func appendLabels(b *rawjson.Writer, w job.WorkerInfo) {
+	if len(w.LabelList) > 0 {
+		rawjson.Strings(b, "labels", w.LabelList)
+		return
+	}
+	someMap(b, "labels", w.Labels)
 }
 
 // AppendWorkerHealth appends how a worker is (contract §3.12).
@@ -143,27 +157,40 @@ func ReadReleased(body []byte) ([]job.ID, error) {
 
 // workerObject is a [job.WorkerInfo] as answers hold it.
 type workerObject struct {
-	ID            string            `json:"id"`
-	Hostname      string            `json:"hostname"`
-	PID           int               `json:"pid"`
-	Queues        []string          `json:"queues"`
-	Concurrency   int               `json:"concurrency"`
-	Labels        map[string]string `json:"labels"`
-	Version       string            `json:"version"`
-	State         string            `json:"reported_state"`
-	Directive     string            `json:"directive"`
-	LastDirective string            `json:"-"`
-	Active        int               `json:"active_jobs"`
-	Stale         bool              `json:"stale"`
-	StartedAt     time.Time         `json:"started_at"`
-	BeatAt        time.Time         `json:"last_heartbeat_at"`
+	ID          string       `json:"id"`
+	Hostname    string       `json:"hostname"`
+	PID         int          `json:"pid"`
+	Queues      []string     `json:"queues"`
+	Concurrency int          `json:"concurrency"`
+	Labels      labelsObject `json:"labels"`
+	Version     string       `json:"version"`
+	State       string       `json:"reported_state"`
+	Directive   string       `json:"directive"`
+	Active      int          `json:"active_jobs"`
+	Stale       bool         `json:"stale"`
+	StartedAt   time.Time    `json:"started_at"`
+	BeatAt      time.Time    `json:"last_heartbeat_at"`
 }
 
 func (o workerObject) info() job.WorkerInfo {
 	if len(o.Queues) == 0 {
 		o.Queues = nil
 	}
-	return job.WorkerInfo(o)
+	return job.WorkerInfo{ID: o.ID, Hostname: o.Hostname, PID: o.PID, Queues: o.Queues, Concurrency: o.Concurrency, Labels: o.Labels.named, LabelList: o.Labels.list,
+		Version: o.Version, State: o.State, Directive: strings.TrimSuffix(o.Directive, going), Active: o.Active, Stale: o.Stale, StartedAt: o.StartedAt, BeatAt: o.BeatAt}
+}
+
+// labelsObject are labels by their names, or a list of them.
+type labelsObject struct {
+	named map[string]string
+	list  []string
+}
+
+func (l *labelsObject) UnmarshalJSON(raw []byte) error {
+	if len(raw) > 0 && raw[0] == '[' {
+		return json.Unmarshal(raw, &l.list)
+	}
+	return json.Unmarshal(raw, &l.named)
 }
 
 // ReadWorker reads the answer about one worker.

@@ -24,7 +24,7 @@ type verdict struct {
 func Run(t *testing.T, open func(t *testing.T) job.Service) {
 	for _, v := range slices.Concat(pushing, batching, fetching, versioning, large, waiting, refusing, holding, acking, lateness,
 		failing, retrying, beating, rostering, directing, operating, deadLetters, expiring, telling, again,
-		uniqueness, deduplicating, keeping, warning, limiting, tenancy, progressing, schemas, flowing, runningQueues, pooling, inBulk, closed) {
+		uniqueness, deduplicating, keeping, warning, limiting, tenancy, progressing, schemas, flowing, runningQueues, pooling, administering, inBulk, closed) {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
 			v.test(&kit{t: t, s: open(t)})

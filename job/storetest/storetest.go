@@ -57,6 +57,7 @@ func Run(t *testing.T, open func(t *testing.T) job.Store) {
 		{"the events of one job are bounded, and pruned with the others", historyBounds},
 		{"events that are no job's are kept", tellings},
 		{"thousands of events of one call are kept, or none", manyTellings},
+		{"tenants are listed by the jobs that they have", tenants},
 		{"old events are pruned", pruneEvents},
 		{"workers are kept", workers},
 		{"the keys of a job come back as they were stored", keysRoundTrip},

@@ -23,6 +23,9 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
+// Setting is one setting of a server, as an operator may see it.
+type Setting = wire.Setting
+
 // Options are the settings of [New]. The zero value works: it answers under
 // loopback names only, and logs to slog.Default.
 type Options struct {
@@ -33,6 +36,7 @@ type Options struct {
 	Now          func() time.Time // nil: time.Now
 	NewRequestID func() string    // nil: "req_" and a UUIDv7
 	Outboxes     []Outbox         // that this process relays; their names must differ
+	Settings     []Setting        // of this server, without secrets, as an operator may see them
 	Webhooks     Webhooks         // that this process keeps; nil: it keeps none
 	Memory       *Budget          // that bodies take; nil: one of DefaultBudget
 

@@ -3,8 +3,6 @@ package httpapi
 import (
 	"context"
 	"net/http"
-	"net/url"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -46,9 +44,6 @@ func (a *api) deadLetter(ctx context.Context, id job.ID) (*job.Job, error) {
 func (a *api) deleteDead(ctx context.Context, id job.ID) (job.ID, error) {
 	return id, a.svc.DeleteDead(ctx, id)
 }
-
-// purge is the instant before which dead letters are to be removed.
-func (a *api) purge(q url.Values) (time.Time, error) { return wire.DecodePurge(q, a.Now()) }
 
 func appendRevivedJob(dst []byte, ch job.Change) []byte {
 	return wire.AppendJob(dst, ch.Job, wire.Extras{Previous: ch.Previous, Revived: true})

@@ -15,11 +15,13 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/outrider-jobs/outrider/internal/wire"
 	"github.com/outrider-jobs/outrider/job"
 )
 
 // fake is a job.Service made of functions. A nil function answers with the zero value.
 type fake struct {
+	fakeAdmin
 	fakeProgress
 	fakeSchemas
 	queueFake
@@ -351,6 +353,8 @@ func quiet() Options {
 		Now:          func() time.Time { return noon },
 		NewRequestID: func() string { return "req_test" },
 		Outboxes:     outboxes(),
+		Settings: []wire.Setting{{Name: "lag_seconds", Value: []string{"30s"}, Origin: "--lag-seconds"}, {Name: "database", Origin: "default"},
+			{Name: "queues", Value: []string{"a", "b"}, List: true, Origin: "OUTRIDER_QUEUES"}},
 	}
 }
 

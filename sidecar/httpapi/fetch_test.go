@@ -231,7 +231,7 @@ func TestBeatArrivesWhole(t *testing.T) {
 			job.Beat{Jobs: []job.Claim{one, two}, Worker: job.WorkerInfo{Active: 2}, Visibility: 5 * time.Second}},
 		{`"hostname":"h","pid":7,"queues":["q"],"concurrency":4,"labels":{"a":"b","n":1},"version":"v","started_at":"2026-03-15T12:00:00Z"`,
 			job.Beat{Worker: job.WorkerInfo{Hostname: "h", PID: 7, Queues: []string{"q"}, Concurrency: 4, Labels: map[string]string{"a": "b", "n": "1"}, Version: "v", StartedAt: noon}}},
-		{`"labels":["gpu"],"pid":null`, job.Beat{Worker: job.WorkerInfo{Labels: map[string]string{"gpu": ""}}}},
+		{`"labels":["gpu"],"pid":null`, job.Beat{Worker: job.WorkerInfo{LabelList: []string{"gpu"}}}},
 	} {
 		tt.want.Worker.ID = "w"
 		w := serve(h, "POST", beatPath, `{"worker_id":"w",`+tt.body+`}`)

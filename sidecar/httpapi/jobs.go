@@ -91,8 +91,19 @@ func inBatch(err error) error {
 	return err
 }
 
-// page makes the handler of a list of jobs; dead says that they are dead letters.
-func (a *api) page(decode func(url.Values) (job.Filter, wire.Paging, error), dead bool) echo.HandlerFunc {
+// appendJobs writes out a page of jobs.
+type appendJobs = func(dst []byte, page job.Page, p wire.Paging) []byte
+
+func plainJobs(dst []byte, page job.Page, p wire.Paging) []byte {
+	return wire.AppendJobs(dst, page, p, false)
+}
+
+func deadJobs(dst []byte, page job.Page, p wire.Paging) []byte {
+	return wire.AppendJobs(dst, page, p, true)
+}
+
+// page makes the handler of a list of jobs.
+func (a *api) page(decode func(url.Values) (job.Filter, wire.Paging, error), write appendJobs) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		f, p, err := listed(c, decode)
 		if err != nil {
@@ -101,7 +112,7 @@ func (a *api) page(decode func(url.Values) (job.Filter, wire.Paging, error), dea
 		if name := param(c, "name"); name != "" {
 			f.Queue = name // of the path
 		}
-		b, err := a.readPage(c, f, p, dead)
+		b, err := a.readPage(c, f, p, write)
 		if err != nil {
 			return err
 		}
@@ -110,7 +121,7 @@ func (a *api) page(decode func(url.Values) (job.Filter, wire.Paging, error), dea
 }
 
 // readPage reads and writes out a page, when its turn has come.
-func (a *api) readPage(c echo.Context, f job.Filter, p wire.Paging, dead bool) (*[]byte, error) {
+func (a *api) readPage(c echo.Context, f job.Filter, p wire.Paging, write appendJobs) (*[]byte, error) {
 	done, err := a.Memory.turn(c.Request().Context())
 	if err != nil {
 		return nil, err
@@ -126,7 +137,7 @@ func (a *api) readPage(c echo.Context, f job.Filter, p wire.Paging, dead bool) (
 		size *= 2 // the list is in it twice
 	}
 	b := buffer()
-	*b = wire.AppendJobs(slices.Grow(*b, size), page, p, dead)
+	*b = write(slices.Grow(*b, size), page, p)
 	return b, nil
 }
 

@@ -225,6 +225,9 @@ func (a *api) overview(c echo.Context) error {
 	if o.Workers, err = a.svc.Workers(ctx); err != nil {
 		return err
 	}
+	if o.Held, err = a.svc.Maintenance(ctx); err != nil {
+		return err
+	}
 	return reply(c, http.StatusOK, func(dst []byte) []byte { return wire.AppendOverview(dst, o) })
 }
 

@@ -39,8 +39,8 @@ const v1 = "/ojs/v1"
 func (a *api) routes() []Route {
 	return slices.Concat(
 		under(v1, a.jobRoutes(), a.progressRoutes(), a.workerRoutes(), a.queueRoutes(), a.deadRoutes(), a.bulkRoutes(), a.keyRoutes(), a.cronRoutes(),
-			a.workflowRoutes(), a.limitRoutes(), a.schemaRoutes(), a.eventRoutes(), a.webhookRoutes(), a.outboxRoutes(), a.adminRoutes()),
-		a.systemRoutes())
+			a.workflowRoutes(), a.limitRoutes(), a.schemaRoutes(), a.eventRoutes(), a.webhookRoutes(), a.outboxRoutes(), a.adminRoutes(), a.dashboardRoutes()),
+		a.systemRoutes(), a.shortRoutes())
 }
 
 // under puts routes below a path.
@@ -57,7 +57,7 @@ func (a *api) jobRoutes() []Route {
 	return []Route{
 		{"POST", "/jobs", producers, "3.1", "enqueue a job", false, a.push},
 		{"POST", "/jobs/batch", producers, "3.2", "enqueue many jobs, all or none", false, a.batch},
-		{"GET", "/jobs", readers, "3.3", "list jobs", false, a.page(wire.DecodeFilter, false)},
+		{"GET", "/jobs", readers, "3.3", "list jobs", false, a.page(wire.DecodeFilter, plainJobs)},
 		{"GET", "/jobs/:id", anyRole, "3.4", "read a job", false, handle(jobID, a.svc.Job, appendWhole)},
 		{"DELETE", "/jobs/:id", producers, "3.5", "cancel a job", false, a.cancel},
 		{"POST", "/jobs/:id/cancel", producers, "3.5", "cancel a job", false, a.cancel},
@@ -124,7 +124,7 @@ func (a *api) queueRoutes() []Route {
 		{"DELETE", "/queues/:name", operators, "3.13", "delete a queue", false, a.deleteQueue},
 		{"GET", "/queues/:name/stats", readers, "3.13", "read the counters of a queue", false, a.queueStats},
 		{"GET", "/queues/:name/priority-stats", readers, "3.13", "count the jobs of a queue by priority", false, a.priorities},
-		{"GET", "/queues/:name/jobs", readers, "3.13", "list the jobs of a queue", false, a.page(wire.DecodeFilter, false)},
+		{"GET", "/queues/:name/jobs", readers, "3.13", "list the jobs of a queue", false, a.page(wire.DecodeFilter, plainJobs)},
 		{"POST", "/queues/:name/purge", operators, "3.13", "remove finished jobs of a queue", false, a.purgeQueue(false)},
 	}
 	for _, base := range []string{"", "/admin"} {
@@ -146,11 +146,12 @@ func (a *api) queueRoutes() []Route {
 // deadRoutes are those of dead letters.
 func (a *api) deadRoutes() []Route {
 	return []Route{
-		{"GET", "/dead-letter", readers, "3.14", "list dead letters", false, a.page(wire.DecodeDeadFilter, true)},
+		{"GET", "/dead-letter", readers, "3.14", "list dead letters", false, a.page(wire.DecodeDeadFilter, deadJobs)},
 		{"GET", "/dead-letter/stats", readers, "3.14", "count dead letters", false, a.deadStats},
 		{"GET", "/dead-letter/:id", readers, "3.14", "read a dead letter", false, handle(jobID, a.deadLetter, appendWhole)},
 		{"POST", "/dead-letter/retry", operators, "3.14", "retry dead letters", false, handle(fromBody(job.MaxJobBytes, wire.DecodeReviveDead), a.svc.ReviveDead, wire.AppendRevived)},
-		{"POST", "/dead-letter/purge", operators, "3.14", "remove old dead letters for good", false, handle(fromQuery(a.purge), a.svc.PurgeDead, wire.AppendPurged)}, // a body is not looked at
+		{"POST", "/dead-letter/purge", operators, "3.14", "remove dead letters for good", false, a.purgeDead(false)},
+		{"DELETE", "/dead-letter", operators, "3.14", "remove dead letters for good", false, a.purgeDead(false)},
 		{"POST", "/dead-letter/:id/retry", operators, "3.14", "retry a dead letter", false, handle(revived, a.svc.Revive, appendRevivedJob)},
 		{"DELETE", "/dead-letter/:id", operators, "3.14", "remove a dead letter for good", false, handle(jobID, a.deleteDead, wire.AppendDeleted)},
 	}

@@ -203,6 +203,22 @@ func (a *api) acknowledge(c echo.Context, ack job.AckRequest) error {
 	return reply(c, http.StatusOK, func(dst []byte) []byte { return wire.AppendAck(dst, j) })
 }
 
+// ended is the job of a FAIL that came too late, for a client of a version, and nil for any
+// other (contract §4.8): such a client repeats an ACK whose answer was lost, is told that
+// the job is not active any more, reports that as a failure, and dies of a second refusal.
+// It is told how the job has ended, and nothing changes. A claim with a token is none of
+// such a client, and its token is not the last one any more.
+func (a *api) ended(c echo.Context, claim job.Claim, err error) *job.Job {
+	if profile(c) == wire.Bare || claim.Token != "" || job.KindOf(err) != job.Conflict {
+		return nil
+	}
+	j, err := a.svc.Job(c.Request().Context(), claim.ID)
+	if err != nil || !j.State.Terminal() {
+		return nil
+	}
+	return j
+}
+
 // nack is FAIL (contract §3.10).
 func (a *api) nack(c echo.Context) error {
 	raw, err := body(c, wire.MaxEndBytes)
@@ -215,7 +231,9 @@ func (a *api) nack(c echo.Context) error {
 	}
 	j, err := a.svc.Fail(c.Request().Context(), claim, f)
 	if err != nil {
-		return err
+		if j = a.ended(c, claim, err); j == nil {
+			return err
+		}
 	}
 	return reply(c, http.StatusOK, func(dst []byte) []byte { return wire.AppendNack(dst, j) })
 }

@@ -88,6 +88,7 @@ func world() *fake {
 	flowing(f)
 	progressing(f)
 	schooling(f)
+	administering(f)
 	return f
 }
 
