@@ -353,6 +353,7 @@ func quiet() Options {
 		Now:          func() time.Time { return noon },
 		NewRequestID: func() string { return "req_test" },
 		Outboxes:     outboxes(),
+		Webhooks:     hooked{},
 		Settings: []wire.Setting{{Name: "lag_seconds", Value: []string{"30s"}, Origin: "--lag-seconds"}, {Name: "database", Origin: "default"},
 			{Name: "queues", Value: []string{"a", "b"}, List: true, Origin: "OUTRIDER_QUEUES"}},
 	}
