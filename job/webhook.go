@@ -191,8 +191,8 @@ func (s WebhookSpec) Validate() error {
 
 // CheckSecret is nil for a secret that a caller may choose.
 func CheckSecret(s Secret) error {
-	if n := len(s); n < 1 || n > maxSecretLen {
-		return invalid(Invalid, "secret", "must have 1 to %d bytes; leave it out to be given one", maxSecretLen)
+	if len(s) > maxSecretLen {
+		return invalid(Invalid, "secret", "must have at most %d bytes; leave it out to be given one", maxSecretLen)
 	}
 	return nil
 }
