@@ -25,7 +25,7 @@ func noWebhook(id string) error {
 
 // CreateWebhook stores a webhook; see [job.WebhookService].
 func (c *Client) CreateWebhook(ctx context.Context, spec job.WebhookSpec, secret job.Secret) (job.Webhook, error) {
-	if err := spec.Check(); err != nil { // only a valid one can be encoded
+	if err := spec.Validate(); err != nil { // only a valid one can be encoded
 		return job.Webhook{}, err
 	}
 	return ask(ctx, c, post(webhooks, wire.WebhookBody(wire.NewWebhook{Spec: spec, Secret: secret})), wire.ReadWebhook)

@@ -156,9 +156,9 @@ type WebhookReader interface {
 	Webhooks() ([]Webhook, error)
 	// Webhook returns the webhook, or NotFound.
 	Webhook(id string) (Webhook, error)
-	// WaitingDeliveries returns the deliveries of a webhook that wait, those that are due
-	// first at the front, without their bodies.
-	WaitingDeliveries(id string) ([]WebhookDelivery, error)
+	// Deliveries returns the deliveries of a webhook without their bodies: those that were
+	// given up, and behind them those that wait, by the time at which they are due.
+	Deliveries(id string) ([]WebhookDelivery, error)
 	// WebhookDelivery returns one delivery with its body, or NotFound.
 	WebhookDelivery(id string, seq int64) (WebhookDelivery, error)
 }

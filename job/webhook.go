@@ -135,7 +135,7 @@ const (
 	maxWebhookEvents = 100
 	maxWebhookMeta   = 16 << 10
 	maxSecretLen     = 256
-	minSecretLen     = 16
+	ShortSecret      = 16 // bytes: fewer can be guessed
 )
 
 // webhookRetries are the waits behind the first failed attempt and those after it.
@@ -150,8 +150,8 @@ func WebhookRetryIn(attempts int) (time.Duration, bool) {
 	return webhookRetries[attempts-1], true
 }
 
-// Check is nil for what a webhook may be, and Invalid otherwise.
-func (s WebhookSpec) Check() error {
+// Validate is nil for what a webhook may be, and Invalid otherwise.
+func (s WebhookSpec) Validate() error {
 	if err := CheckWebhookURL(s.URL); err != nil {
 		return err
 	}
@@ -191,8 +191,8 @@ func (s WebhookSpec) Check() error {
 
 // CheckSecret is nil for a secret that a caller may choose.
 func CheckSecret(s Secret) error {
-	if n := len(s); n < minSecretLen || n > maxSecretLen {
-		return invalid(Invalid, "secret", "must have %d to %d bytes; leave it out to be given one", minSecretLen, maxSecretLen)
+	if len(s) > maxSecretLen {
+		return invalid(Invalid, "secret", "must have at most %d bytes; leave it out to be given one", maxSecretLen)
 	}
 	return nil
 }

@@ -168,7 +168,10 @@ func (p *playback) frame(t *testing.T, name, event string) []byte {
 }
 
 var kinds = map[string]func(any) bool{
-	"uuid": func(v any) bool { s, ok := v.(string); return ok && regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`).MatchString(s) },
+	"uuid": func(v any) bool {
+		s, ok := v.(string)
+		return ok && regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`).MatchString(s)
+	},
 	"time": func(v any) bool {
 		s, ok := v.(string)
 		_, err := time.Parse(time.RFC3339Nano, s)

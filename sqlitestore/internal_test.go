@@ -61,7 +61,7 @@ func TestPlans(t *testing.T) {
 		{"allFlows", allFlows}, {"someFlows", someFlows}, {"countSome", countSome}, {"endedFlows", endedFlows}, {"deleteFlow", deleteFlow}, {"deleteFlowNodes", deleteFlowNodes},
 		{"limitByKey", limitByKey}, {"someLimits", someLimits}, {"countLimits", countLimits}, {"openingLimits", openingLimits}, {"nextOpening", nextOpening},
 		{"putLimit", putLimit}, {"deleteLimit", deleteLimit}, {"laneHead", laneHead}, {"laneNext", laneNext}, {"laneDepth", laneDepth}, {"countBehind", countBehind}, {"tenantJobs", tenantJobs}, {"siftSame", siftSame}, {"siftLower", siftLower}, {"countTenant", countTenant}, {"listTenants", listTenants},
-		{"allWebhooks", allWebhooks}, {"oneWebhook", oneWebhook}, {"waitingDeliveries", waitingDeliveries}, {"oneDelivery", oneDelivery}, {"putWebhook", putWebhook}, {"stepWebhook", stepWebhook}, {"skipWebhook", skipWebhook},
+		{"allWebhooks", allWebhooks}, {"oneWebhook", oneWebhook}, {"allDeliveries", allDeliveries}, {"oneDelivery", oneDelivery}, {"putWebhook", putWebhook}, {"stepWebhook", stepWebhook}, {"skipWebhook", skipWebhook},
 		{"putDelivery", putDelivery}, {"trimDead", trimDead}, {"deleteDelivery", deleteDelivery}, {"pruneDeliveries", pruneDeliveries}, {"deleteWebhook", deleteWebhook}, {"deleteDeliveries", deleteDeliveries},
 		{"list of a tenant", listed("b.n", job.Filter{Tenant: "t"}) + " ORDER BY id_bytes DESC LIMIT ?"},
 	} {

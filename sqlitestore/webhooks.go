@@ -13,11 +13,11 @@ const webhookColumns = `SELECT id, spec, secret, created_at, updated_at, after, 
 FROM webhooks`
 
 const (
-	allWebhooks       = webhookColumns + ` ORDER BY id`
-	oneWebhook        = webhookColumns + ` WHERE id = ?`
-	deliveryColumns   = `SELECT webhook, seq, type, attempt, due_at, at, `
-	waitingDeliveries = deliveryColumns + `'' FROM webhook_deliveries WHERE webhook = ? AND due_at IS NOT NULL ORDER BY due_at, seq`
-	oneDelivery       = deliveryColumns + `body FROM webhook_deliveries WHERE webhook = ? AND seq = ?`
+	allWebhooks     = webhookColumns + ` ORDER BY id`
+	oneWebhook      = webhookColumns + ` WHERE id = ?`
+	deliveryColumns = `SELECT webhook, seq, type, attempt, due_at, at, `
+	allDeliveries   = deliveryColumns + `'' FROM webhook_deliveries WHERE webhook = ? ORDER BY due_at, seq`
+	oneDelivery     = deliveryColumns + `body FROM webhook_deliveries WHERE webhook = ? AND seq = ?`
 )
 
 // webhookSpec is how a spec is stored. What an older build has not written is as if it was not said.
@@ -69,9 +69,9 @@ func (r reader) deliveries(query string, args ...any) (all []job.WebhookDelivery
 	return all, translate("read the deliveries of a webhook", err)
 }
 
-// WaitingDeliveries reads what waits to be delivered, without the bodies.
-func (r reader) WaitingDeliveries(id string) ([]job.WebhookDelivery, error) {
-	return r.deliveries(waitingDeliveries, id)
+// Deliveries reads what was not delivered, without the bodies.
+func (r reader) Deliveries(id string) ([]job.WebhookDelivery, error) {
+	return r.deliveries(allDeliveries, id)
 }
 
 // WebhookDelivery reads a delivery.

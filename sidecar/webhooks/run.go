@@ -95,7 +95,7 @@ func (w *Webhooks) begin(ctx context.Context, id string) {
 	if w.posts[id] != nil {
 		return
 	}
-	p := &courier{w: w, id: id, poked: make(chan struct{}, 1), done: make(chan struct{}), landed: make(chan flight, slots), flying: map[int64]flight{}}
+	p := &courier{w: w, id: id, poked: make(chan struct{}, 1), done: make(chan struct{}), landed: make(chan flight, slots), aside: map[int64]bool{}, flying: map[int64]flight{}}
 	w.posts[id] = p
 	go func() {
 		defer func() {
@@ -176,6 +176,7 @@ type courier struct {
 	seen    int64            // events up to it have been looked at
 	noted   int64            // After, as it is stored
 	missed  int64            // events that left the log unseen, and are not stored as such
+	aside   map[int64]bool   // events behind After that were put aside before this server started
 	fresh   []job.Event      // that are wanted, and were not sent, in order
 	waiting []flight         // that are to be sent again, those that are due first at the front
 	out     int              // that have not landed
@@ -223,7 +224,9 @@ func (p *courier) run(ctx context.Context) {
 			continue
 		default:
 		}
-		p.send(out)
+		if p.send(out) && len(p.fresh) == 0 && len(p.flying) < p.room() {
+			continue // there is room for what the log has behind it
+		}
 		timer := time.NewTimer(p.idle())
 		select {
 		case <-ctx.Done():
@@ -252,10 +255,10 @@ func (p *courier) breathe(ctx context.Context) { sleep(ctx, breath) }
 func (p *courier) load(ctx context.Context, first bool) bool {
 	for {
 		var h job.Webhook
-		var waiting []job.WebhookDelivery
+		var aside []job.WebhookDelivery
 		err := p.w.ledger.ReadWebhooks(ctx, func(r job.WebhookReader) (err error) {
 			if h, err = r.Webhook(p.id); err == nil && first {
-				waiting, err = r.WaitingDeliveries(p.id)
+				aside, err = r.Deliveries(p.id)
 			}
 			return err
 		})
@@ -263,7 +266,7 @@ func (p *courier) load(ctx context.Context, first bool) bool {
 		case job.KindOf(err) == job.NotFound:
 			return false
 		case err == nil:
-			p.take(h, waiting)
+			p.take(h, aside)
 			return true
 		case ctx.Err() != nil:
 			return true
@@ -276,10 +279,16 @@ func (p *courier) load(ctx context.Context, first bool) bool {
 }
 
 // take goes on with the webhook as it is stored.
-func (p *courier) take(h job.Webhook, waiting []job.WebhookDelivery) {
+func (p *courier) take(h job.Webhook, aside []job.WebhookDelivery) {
 	p.hook = h
 	p.seen, p.noted = max(p.seen, h.After), max(p.noted, h.After)
-	for _, d := range waiting {
+	for _, d := range aside {
+		if d.Seq > h.After {
+			p.aside[d.Seq] = true
+		}
+		if d.DueAt.IsZero() {
+			continue
+		}
 		p.waiting = append(p.waiting, flight{seq: d.Seq, kind: d.Type, attempt: d.Attempt + 1, due: d.DueAt})
 	}
 	p.fresh = slices.DeleteFunc(p.fresh, func(e job.Event) bool { return h.Paused || e.Seq <= h.After || !h.Wants(e) })
@@ -316,7 +325,7 @@ func (p *courier) fill(ctx context.Context) (news <-chan struct{}) {
 				"subscription", p.id, "events", gap)
 		}
 		for _, e := range es {
-			if p.hook.Wants(e) {
+			if p.hook.Wants(e) && !p.aside[e.Seq] {
 				p.fresh = append(p.fresh, e)
 			}
 		}
@@ -340,7 +349,8 @@ func (p *courier) room() int {
 }
 
 // send begins as many deliveries as there is room for, those first that are tried again.
-func (p *courier) send(ctx context.Context) {
+// It reports whether it has begun one.
+func (p *courier) send(ctx context.Context) (begun bool) {
 	now := p.w.now()
 	for !p.hook.Paused && len(p.flying) < p.room() {
 		var f flight
@@ -351,12 +361,14 @@ func (p *courier) send(ctx context.Context) {
 			e := p.fresh[0]
 			f, p.fresh = flight{seq: e.Seq, kind: e.Type, attempt: 1, body: wire.AppendEvent(nil, e)}, p.fresh[1:]
 		default:
-			return
+			return begun
 		}
+		begun = true
 		p.flying[f.seq], p.out = f, p.out+1
 		hook := p.hook
 		go func() { p.landed <- p.w.fly(ctx, hook, f) }()
 	}
+	return begun
 }
 
 // idle is how long there is nothing to do if nothing happens.

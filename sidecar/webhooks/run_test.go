@@ -407,3 +407,49 @@ func TestMissed(t *testing.T) {
 		}
 	})
 }
+
+// While all receivers hang no caller of the job server waits for them, and no more is on its way than may be.
+func TestJobsDoNotWait(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		for range job.MaxWebhooks {
+			w.hook("*")
+		}
+		w.answers(hang)
+		began := time.Now()
+		for range 20 {
+			for _, id := range w.push(10, "a.b", "q") {
+				jobs, err := w.side.Fetch(t.Context(), job.FetchRequest{Queues: []string{"q"}, Count: 1, Worker: "w"})
+				if err != nil || len(jobs) != 1 || string(jobs[0].ID) != id {
+					t.Fatalf("%v, %v", jobs, err)
+				}
+				if _, err := w.side.Ack(t.Context(), job.Claim{ID: jobs[0].ID}, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if d := time.Since(began); d != 0 {
+			t.Errorf("the jobs waited %v", d)
+		}
+		settle(10 * time.Second)
+		if n := len(w.arrivals()); n != allSlots {
+			t.Errorf("%d are on their way, want %d", n, allSlots)
+		}
+	})
+}
+
+// Without webhooks the log is not looked at, whatever is pushed.
+func TestNoWebhooksNoWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.stop()
+		settle(time.Second)
+		w.Webhooks.mu.Lock()
+		n := len(w.posts)
+		w.Webhooks.mu.Unlock()
+		w.push(100, "a.b", "q")
+		settle(time.Hour)
+		if n != 0 || w.feed.end != 0 || w.feed.last != nil {
+			t.Errorf("%d couriers, %+v", n, &w.feed)
+		}
+	})
+}

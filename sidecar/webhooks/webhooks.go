@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
 	"net"
@@ -134,7 +135,7 @@ func (w *Webhooks) touch(id string) {
 
 // CreateWebhook is part of [job.WebhookService].
 func (w *Webhooks) CreateWebhook(ctx context.Context, spec job.WebhookSpec, secret job.Secret) (job.Webhook, error) {
-	if err := spec.Check(); err != nil {
+	if err := spec.Validate(); err != nil {
 		return job.Webhook{}, err
 	}
 	if secret == "" {
@@ -162,7 +163,9 @@ func (w *Webhooks) CreateWebhook(ctx context.Context, spec job.WebhookSpec, secr
 	}
 	w.touch(h.ID)
 	h = w.shown(h)
-	h.Secret = secret
+	if h.Secret = secret; len(secret) < job.ShortSecret {
+		h.Warnings = append(h.Warnings, job.Warning{Field: "secret", Message: fmt.Sprintf("a secret of less than %d bytes can be guessed by whoever sees what is sent; leave it out to be given one", job.ShortSecret)})
+	}
 	return h, nil
 }
 
@@ -201,7 +204,7 @@ func (w *Webhooks) ChangeWebhook(ctx context.Context, id string, c job.WebhookCh
 	return w.change(ctx, id, func(tx job.WebhookTx, h *job.Webhook) error {
 		was := h.Paused
 		h.WebhookSpec = c.Apply(h.WebhookSpec)
-		if err := h.Check(); err != nil {
+		if err := h.Validate(); err != nil {
 			return err
 		}
 		if was && !h.Paused {
