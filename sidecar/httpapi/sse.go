@@ -110,11 +110,8 @@ func (a *api) open(c echo.Context, r *reader, from behind, begin func(*sse) (ope
 
 // run sends the stream.
 func (s *sse) run(ctx context.Context, o opened, from behind) error {
-	seen := from.seq
-	switch {
-	case from.seq == wire.NoEvent:
-		seen = -1
-	case from.seq == job.FromNow && !o.over:
+	seen := int64(-1) // who goes on knows where
+	if from.seq == job.FromNow && !o.over {
 		seen = s.feed.begins(s.reader)
 	}
 	if err := s.write(wire.AppendOpening(nil, seen)); err != nil {
