@@ -328,16 +328,16 @@ func (r *reader) wants(events []job.Event, hit map[job.ID]bool) bool {
 	return r.all || slices.ContainsFunc(events, r.filter.Wants)
 }
 
-// take is what there is behind the event that the reader has seen last, and up to where
-// that is. ok is false where some of it is not kept any more.
-func (f *feed) take(r *reader) (batches []*batch, upTo int64, ok bool) {
+// take is what there is behind the event that the reader has seen last, which it has from
+// the log perhaps, and up to where that is. ok is false where some of it is not kept any more.
+func (f *feed) take(r *reader) (batches []*batch, seen, upTo int64, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if r.seen < f.base {
-		return nil, 0, false
+		return nil, 0, 0, false
 	}
 	i := sort.Search(len(f.batches), func(i int) bool { return f.batches[i].last() > r.seen })
-	return slices.Clone(f.batches[i:]), f.last, true
+	return slices.Clone(f.batches[i:]), r.seen, max(r.seen, f.last), true
 }
 
 // took says that the reader was told everything up to a Seq.
