@@ -176,7 +176,7 @@ func followsGap(k *kit) {
 	k.same(h.until(k, len(want)), want)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if i := slices.IndexFunc(h.news, func(n job.News) bool { return len(n.Events) > 0 }); !h.news[i].Gap {
+	if i := slices.IndexFunc(h.news, func(n job.News) bool { return len(n.Events) > 0 }); !slices.ContainsFunc(h.news[:i+1], func(n job.News) bool { return n.Gap }) {
 		k.t.Errorf("told without a gap: %+v", h.news)
 	}
 }
