@@ -157,11 +157,14 @@ func (s *sse) within(d time.Duration) {
 	}
 }
 
-// put writes without a flush. A reader who takes nothing for long ends the stream.
+// streamStride is what a reader must take before the deadline of one write.
+const streamStride = 256 << 10
+
+// put writes without a flush. A reader who takes too little for long ends the stream.
 func (s *sse) put(p []byte) error {
 	for len(p) > 0 {
 		s.within(s.feed.a.times.stall)
-		n, err := s.w.Write(p[:min(len(p), stride)])
+		n, err := s.w.ResponseWriter.Write(p[:min(len(p), streamStride)])
 		if err != nil {
 			return err
 		}
