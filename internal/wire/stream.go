@@ -289,7 +289,9 @@ func DecodeJobStream(q url.Values) (f job.EventFilter, err error) {
 }
 
 // DecodeNothing refuses every parameter.
-func DecodeNothing(q url.Values) (struct{}, error) { return struct{}{}, known(q, "stream", []string{tokenParam}) }
+func DecodeNothing(q url.Values) (struct{}, error) {
+	return struct{}{}, known(q, "stream", []string{tokenParam})
+}
 
 func streamFilter(q url.Values) (f job.EventFilter, err error) {
 	if f, err = Channel(q.Get("channel")); err != nil {

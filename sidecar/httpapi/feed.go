@@ -19,9 +19,11 @@ import (
 // was taken is dropped: the follower waits for nobody.
 
 const (
-	feedBytes = 24 << 20              // of batches that are kept
-	feedPace  = 25 * time.Millisecond // between two batches, unless more is known to be there
-	feedRetry = time.Second           // behind a log that could not be read
+	feedBytes = 24 << 20               // of batches that are kept
+	feedPace  = 20 * time.Millisecond  // between two batches, unless more is known to be there
+	feedEach  = time.Millisecond / 2   // and for each reader: a write for many events costs little more than one for few
+	feedSlow  = 150 * time.Millisecond // at most
+	feedRetry = time.Second            // behind a log that could not be read
 )
 
 // batch is what the follower has read at once.
@@ -222,11 +224,11 @@ func (f *feed) follow(ctx context.Context) {
 	for {
 		err := f.a.svc.Follow(ctx, job.EventFilter{After: after}, func(n job.News) error {
 			after = n.Seen
-			f.put(n)
+			readers := f.put(n)
 			if n.More {
 				return nil
 			}
-			return rest(ctx, f.a.times.pace)
+			return rest(ctx, min(f.a.times.pace+time.Duration(readers)*feedEach, feedSlow))
 		})
 		if ctx.Err() != nil {
 			return
@@ -250,8 +252,9 @@ func rest(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// put takes what the follower has read, and wakes those whom it concerns.
-func (f *feed) put(n job.News) {
+// put takes what the follower has read, and wakes those whom it concerns. It says how many
+// readers there are.
+func (f *feed) put(n job.News) (readers int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	select {
@@ -281,6 +284,7 @@ func (f *feed) put(n job.News) {
 			r.rouse()
 		}
 	}
+	return len(f.readers)
 }
 
 // keep adds a batch, and lets old ones go.
@@ -328,16 +332,16 @@ func (r *reader) wants(events []job.Event, hit map[job.ID]bool) bool {
 	return r.all || slices.ContainsFunc(events, r.filter.Wants)
 }
 
-// take is what there is behind the event that the reader has seen last, and up to where
-// that is. ok is false where some of it is not kept any more.
-func (f *feed) take(r *reader) (batches []*batch, upTo int64, ok bool) {
+// take is what there is behind the event that the reader has seen last, which it has from
+// the log perhaps, and up to where that is. ok is false where some of it is not kept any more.
+func (f *feed) take(r *reader) (batches []*batch, seen, upTo int64, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if r.seen < f.base {
-		return nil, 0, false
+		return nil, 0, 0, false
 	}
 	i := sort.Search(len(f.batches), func(i int) bool { return f.batches[i].last() > r.seen })
-	return slices.Clone(f.batches[i:]), f.last, true
+	return slices.Clone(f.batches[i:]), r.seen, max(r.seen, f.last), true
 }
 
 // took says that the reader was told everything up to a Seq.

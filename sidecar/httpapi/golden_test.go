@@ -139,6 +139,23 @@ func written(t *testing.T, w *httptest.ResponseRecorder) string {
 	return b.String()
 }
 
+// A list that has more says how to go on (contract §1.7).
+func TestMoreHasACursor(t *testing.T) {
+	lists := 0
+	for _, file := range goldenFiles(t) {
+		for _, c := range goldens(t, file) {
+			pages := strings.Count(c.answer, "\"pagination\": {")
+			lists += pages
+			if pages > 0 && strings.Contains(c.answer, "\"has_more\": true") != strings.Contains(c.answer, "\"next_cursor\":") {
+				t.Errorf("%s, %s: has_more and next_cursor do not agree", file, c.name)
+			}
+		}
+	}
+	if lists < 20 {
+		t.Errorf("only %d golden answers are lists", lists)
+	}
+}
+
 // Every route must have a golden answer that is 2xx.
 func TestGoldenCoversRoutes(t *testing.T) {
 	covered, does := map[string]bool{}, map[string]string{}

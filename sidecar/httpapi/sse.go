@@ -110,11 +110,8 @@ func (a *api) open(c echo.Context, r *reader, from behind, begin func(*sse) (ope
 
 // run sends the stream.
 func (s *sse) run(ctx context.Context, o opened, from behind) error {
-	seen := from.seq
-	switch {
-	case from.seq == wire.NoEvent:
-		seen = -1
-	case from.seq == job.FromNow && !o.over:
+	seen := int64(-1) // who goes on knows where
+	if from.seq == job.FromNow && !o.over {
 		seen = s.feed.begins(s.reader)
 	}
 	if err := s.write(wire.AppendOpening(nil, seen)); err != nil {
@@ -160,11 +157,14 @@ func (s *sse) within(d time.Duration) {
 	}
 }
 
-// put writes without a flush. A reader who takes nothing for long ends the stream.
+// streamStride is what a reader must take before the deadline of one write.
+const streamStride = 256 << 10
+
+// put writes without a flush. A reader who takes too little for long ends the stream.
 func (s *sse) put(p []byte) error {
 	for len(p) > 0 {
 		s.within(s.feed.a.times.stall)
-		n, err := s.w.Write(p[:min(len(p), stride)])
+		n, err := s.w.ResponseWriter.Write(p[:min(len(p), streamStride)])
 		if err != nil {
 			return err
 		}

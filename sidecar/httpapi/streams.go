@@ -129,13 +129,13 @@ func (f *feed) run(ctx context.Context, r *reader, from behind, out outlet) erro
 			return nil
 		case <-r.wake:
 		}
-		batches, upTo, kept := f.take(r)
+		batches, seen, upTo, kept := f.take(r)
 		if !kept {
 			out.bye(wire.TooSlow)
 			return nil
 		}
 		if len(batches) > 0 {
-			if err := out.tell(ctx, r, batches, r.seen); err != nil {
+			if err := out.tell(ctx, r, batches, seen); err != nil {
 				return err
 			}
 		}
