@@ -194,6 +194,9 @@ type EventReader interface {
 	// Events returns at most f.Limit events in ascending order, and fewer if f.Room
 	// ends the page; if there is no room for the first, it is NoRoom.
 	Events(f EventFilter) ([]Event, error)
+	// EventSpan returns which part of the log is there. It costs the same however long the
+	// log is.
+	EventSpan() (EventSpan, error)
 	// History returns the newest events of a job in ascending order, at most
 	// HistoryLimit of them and none that was pruned, or NotFound. It reads what
 	// it returns and not the whole log.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/outrider-jobs/outrider/sidecar"
 	"github.com/outrider-jobs/outrider/sidecar/httpapi"
+	"github.com/outrider-jobs/outrider/sidecar/webhooks"
 )
 
 // Each public client is played as it was recorded: its requests, and of each answer what
@@ -72,15 +73,10 @@ type playback struct {
 func newPlayback(t *testing.T) *playback {
 	s := sidecar.New(openStore(t), sidecar.Options{})
 	runDuties(t, s)
-	server := httptest.NewServer(httpapi.New(s, clientOptions(t, s)))
+	server := httptest.NewServer(httpapi.New(s, httpapi.Options{Log: slog.New(slog.DiscardHandler), Webhooks: webhooks.New(s, webhooks.Options{})}))
 	t.Cleanup(server.CloseClientConnections)
 	t.Cleanup(server.Close)
 	return &playback{server.URL, map[string]string{}, map[string]*bufio.Reader{}, 0}
-}
-
-// clientOptions are those of a server as main starts it.
-func clientOptions(*testing.T, *sidecar.Sidecar) httpapi.Options {
-	return httpapi.Options{Log: slog.New(slog.DiscardHandler)}
 }
 
 func (p *playback) play(t *testing.T, exchange string) {

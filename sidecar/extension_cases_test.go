@@ -741,7 +741,7 @@ func TestACrossedPolicyIsExplained(t *testing.T) {
 	s := newStage(t)
 	for retry, want := range map[string]string{
 		`{"initial_interval":"PT10M"}`:                        "retry.max_interval is inherited as PT300S, shorter than the initial_interval PT600S of this policy; set max_interval to PT600S or more as well",
-		`{"max_interval":"PT0.5S"}`:                           "retry.max_interval is PT0.5S, shorter than the inherited initial_interval PT1S; set initial_interval to PT0.5S or less as well",
+		`{"max_interval":"PT0.5S"}`:                           "retry.max_interval is PT0.5S, shorter than the inherited initial_interval PT1S; set it to PT1S or more, or a shorter initial_interval as well",
 		`{"initial_interval":"PT10S","max_interval_ms":2000}`: "retry.max_interval is PT2S, shorter than initial_interval PT10S; set it to PT10S or more",
 	} {
 		r := s.send("POST", "/jobs", `{"type":"a.b","args":[],"options":{"retry":`+retry+`}}`).is(422).has("error.type", "validation_error").has("error.details.field", "retry.max_interval")

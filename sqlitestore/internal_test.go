@@ -52,7 +52,7 @@ func TestPlans(t *testing.T) {
 		{"count newest", "SELECT count(*) FROM (SELECT 1 FROM (" + newestJobs + ") WHERE type = ? LIMIT ?)"},
 		{"count newest dead", "SELECT count(*) FROM (SELECT 1 FROM (" + newestDead + ") WHERE type = ? LIMIT ?)"},
 		{"allQueues", allQueues}, {"queueByName", queueByName}, {"putQueue", putQueue}, {"putWorker", putWorker},
-		{"putMark", putMark}, {"lastSeq", lastSeq}, {"lastEvent", lastEvent}, {"putEvents", putEvents}, {"eventChunks", eventChunks}, {"pruneEvents", pruneEvents},
+		{"putMark", putMark}, {"lastSeq", lastSeq}, {"lastEvent", lastEvent}, {"putEvents", putEvents}, {"eventChunks", eventChunks}, {"eventSpan", eventSpan}, {"pruneEvents", pruneEvents},
 		{"toldOf", selectLastEvent}, {"eventChunk", eventChunk}, {"oldest dead", listed("s.n", dead) + oldestDead},
 		{"deleteQueue", deleteQueue}, {"allSettings", allSettings}, {"putSettings", putSettings}, {"deleteSettings", deleteSettings}, {"addSlot", addSlot}, {"deleteSlots", deleteSlots},
 		{"pruneSlots", pruneSlots}, {"slotsOfOne", slotsOfOne}, {"slotsOfAll", slotsOfAll}, {"priorities", priorities}, {"oldestSince", oldestSince}, {"oldestAvailable", oldestAvailable}, {"answerByKey", answerByKey}, {"putAnswer", putAnswer}, {"pruneAnswers", pruneAnswers},

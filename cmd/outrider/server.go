@@ -233,7 +233,8 @@ func (s *server) fail(err error) {
 }
 
 func (s *server) serveHTTP(ln net.Listener) {
-	api := httpapi.New(s.side, httpapi.Options{Hosts: s.cfg.hosts, Version: version(), Log: s.log, Admit: netguard.Clear, Outboxes: s.relays.outboxes(), Webhooks: s.hooks, Memory: s.memory, Settings: s.cfg.told,
+	streams := httpapi.NewStreams(s.cfg.connections - s.cfg.connections/16 - 1)
+	api := httpapi.New(s.side, httpapi.Options{Hosts: s.cfg.hosts, Version: version(), Log: s.log, Admit: netguard.Clear, Outboxes: s.relays.outboxes(), Webhooks: s.hooks, Memory: s.memory, Streams: streams, Settings: s.cfg.told,
 		Access: s.access, QueryToken: s.cfg.queryToken, PeerUser: netguard.PeerUser, Origins: s.cfg.origins, TLS: s.cfg.tlsCert != "", AnyAddress: s.cfg.listen.Remote})
 	srv := netguard.NewServer(s.traffic.Watch(api), s.log)
 	ln = netguard.Guard(srv, s.encrypted(httpapi.Watch(srv, ln)), s.cfg.connections, "--max-connections", s.log)
@@ -245,6 +246,7 @@ func (s *server) serveHTTP(ln net.Listener) {
 		}
 	}()
 	s.closers = append(s.closers, func() error {
+		streams.End(time.Second)
 		s.traffic.Shutdown(srv)
 		<-done
 		return nil

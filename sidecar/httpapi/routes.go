@@ -262,6 +262,13 @@ func (a *api) schemaRoutes() []Route {
 func (a *api) eventRoutes() []Route {
 	return []Route{
 		{"GET", "/events", readers, "3.18", "read the log of events", false, a.eventLog},
+		{"GET", "/events/stream", readers, "3.18", "follow events as they happen", true, a.eventStream},
+		{"GET", "/events/:event_id", readers, "3.18", "read an event", false, a.event},
+		{"GET", "/jobs/:id/events", anyRole, "3.18", "follow a job until it has ended", true, a.jobStream},
+		{"GET", "/jobs/:id/progress/stream", anyRole, "3.17", "follow the progress of a job", true, a.progressStream},
+		{"GET", "/queues/:name/events", readers, "3.18", "follow a queue", true, a.queueStream},
+		{"GET", "/admin/stats/stream", readers, "3.18", "follow events, and how the server does", true, a.statsStream},
+		{"GET", "/ws", readers, "3.18", "follow events over WebSocket", true, a.socket},
 		{"GET", "/events/:id/history", anyRole, "3.17", "read the events of a job", false, a.history},
 		{"GET", "/jobs/:id/history", anyRole, "3.17", "read the events of a job", false, a.history},
 	}
