@@ -33,7 +33,10 @@ func (l *writtenLog) add(events ...job.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range events {
-		e.Seq, e.Time = int64(len(l.events)+1), noon
+		e.Seq = int64(len(l.events) + 1)
+		if e.Time.IsZero() {
+			e.Time = noon
+		}
 		l.events = append(l.events, e)
 	}
 	close(l.told)
