@@ -14,7 +14,7 @@ import (
 
 // ours are the places that the table speaks of: those of requests, and those of answers.
 var (
-	asked    = []string{"PUSH", "retry", "unique", "deduplication", "FETCH", "ACK", "FAIL", "error", "BEAT", "CANCEL", "directives", "dead letters", "schedules", "outboxes", "progress", "schemas", "workflows", "queues", "maintenance", "bulk", "streams"}
+	asked    = []string{"PUSH", "retry", "unique", "deduplication", "FETCH", "ACK", "FAIL", "error", "BEAT", "CANCEL", "directives", "dead letters", "schedules", "outboxes", "progress", "schemas", "workflows", "queues", "maintenance", "webhooks", "bulk", "streams"}
 	answered = []string{"job", "answers", "events"}
 )
 
@@ -62,6 +62,7 @@ var readers = map[string]string{
 	"wire.DecodeProgress": "progress", "wire.DecodeCheckpoint": "progress", "wire.DecodeStep": "progress", "wire.DecodeIDs": "progress", "wire.DecodeSchema": "schemas", "job.takeProgress": "", "job.flowParser": "workflows", "job.takeFlow": "", "job.takeCheckpoint": "",
 	"job.ParseQueueConfig": "queues", "job.ParsePool": "queues", "job.Pool": "queues", "job.parsePools": "", "job.Backpressure": "queues", "job.retention": "queues", "job.ParseQueueSettings": "", "job.QueueSettings": "", "job.keptResult": "",
 	"wire.DecodeBy": "queues", "wire.DecodeNewQueue": "queues", "wire.DecodeConfig": "queues", "wire.DecodeQueueDeletion": "queues", "wire.DecodePurgeQueue": "queues", "wire.DecodePriority": "queues",
+	"wire.webhookMembers": "webhooks", "wire.webhookFilter": "webhooks", "job.WebhookFilter": "", "wire.webhookRead": "",
 	"wire.DecodeBulkPush": "bulk", "wire.DecodeBulkAct": "bulk", "wire.bulkFilter": "bulk",
 }
 

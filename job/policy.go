@@ -48,7 +48,7 @@ func (p RetryPolicy) crossed(first, longest bool) error {
 	case first && !longest:
 		return invalid(BadRetry, "retry.max_interval", "is inherited as %s, shorter than the initial_interval %s of this policy; set max_interval to %[2]s or more as well", x, i)
 	case longest && !first:
-		return invalid(BadRetry, "retry.max_interval", "is %s, shorter than the inherited initial_interval %s; set initial_interval to %[1]s or less as well", x, i)
+		return invalid(BadRetry, "retry.max_interval", "is %s, shorter than the inherited initial_interval %s; set it to %[2]s or more, or a shorter initial_interval as well", x, i)
 	}
 	return invalid(BadRetry, "retry.max_interval", "is %s, shorter than initial_interval %s; set it to %[2]s or more", x, i)
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/outrider-jobs/outrider/sidecar"
 	"github.com/outrider-jobs/outrider/sidecar/httpapi"
+	"github.com/outrider-jobs/outrider/sidecar/webhooks"
 )
 
 // Each public client is played as it was recorded: its requests, and of each answer what
@@ -72,15 +73,10 @@ type playback struct {
 func newPlayback(t *testing.T) *playback {
 	s := sidecar.New(openStore(t), sidecar.Options{})
 	runDuties(t, s)
-	server := httptest.NewServer(httpapi.New(s, clientOptions(t, s)))
+	server := httptest.NewServer(httpapi.New(s, httpapi.Options{Log: slog.New(slog.DiscardHandler), Webhooks: webhooks.New(s, webhooks.Options{})}))
 	t.Cleanup(server.CloseClientConnections)
 	t.Cleanup(server.Close)
 	return &playback{server.URL, map[string]string{}, map[string]*bufio.Reader{}, 0}
-}
-
-// clientOptions are those of a server as main starts it.
-func clientOptions(*testing.T, *sidecar.Sidecar) httpapi.Options {
-	return httpapi.Options{Log: slog.New(slog.DiscardHandler)}
 }
 
 func (p *playback) play(t *testing.T, exchange string) {
@@ -172,7 +168,10 @@ func (p *playback) frame(t *testing.T, name, event string) []byte {
 }
 
 var kinds = map[string]func(any) bool{
-	"uuid": func(v any) bool { s, ok := v.(string); return ok && regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`).MatchString(s) },
+	"uuid": func(v any) bool {
+		s, ok := v.(string)
+		return ok && regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`).MatchString(s)
+	},
 	"time": func(v any) bool {
 		s, ok := v.(string)
 		_, err := time.Parse(time.RFC3339Nano, s)

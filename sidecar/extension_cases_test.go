@@ -45,7 +45,7 @@ func newStage(t *testing.T) *stage {
 	return &stage{t, server.URL}
 }
 
-// send sends a request; headers are names and values by turns. A path is below /ojs/v1
+// send sends a request; headers are names and values by turns; an empty value takes a header away. A path is below /ojs/v1
 // unless it begins with a colon.
 func (s *stage) send(method, path, body string, headers ...string) *heard {
 	s.t.Helper()
@@ -63,7 +63,9 @@ func (s *stage) send(method, path, body string, headers ...string) *heard {
 	}
 	r.Header.Set("Content-Type", "application/json")
 	for i := 0; i < len(headers); i += 2 {
-		r.Header.Set(headers[i], headers[i+1])
+		if r.Header.Set(headers[i], headers[i+1]); headers[i+1] == "" {
+			r.Header.Del(headers[i])
+		}
 	}
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
@@ -739,7 +741,7 @@ func TestACrossedPolicyIsExplained(t *testing.T) {
 	s := newStage(t)
 	for retry, want := range map[string]string{
 		`{"initial_interval":"PT10M"}`:                        "retry.max_interval is inherited as PT300S, shorter than the initial_interval PT600S of this policy; set max_interval to PT600S or more as well",
-		`{"max_interval":"PT0.5S"}`:                           "retry.max_interval is PT0.5S, shorter than the inherited initial_interval PT1S; set initial_interval to PT0.5S or less as well",
+		`{"max_interval":"PT0.5S"}`:                           "retry.max_interval is PT0.5S, shorter than the inherited initial_interval PT1S; set it to PT1S or more, or a shorter initial_interval as well",
 		`{"initial_interval":"PT10S","max_interval_ms":2000}`: "retry.max_interval is PT2S, shorter than initial_interval PT10S; set it to PT10S or more",
 	} {
 		r := s.send("POST", "/jobs", `{"type":"a.b","args":[],"options":{"retry":`+retry+`}}`).is(422).has("error.type", "validation_error").has("error.details.field", "retry.max_interval")

@@ -213,6 +213,10 @@ var answers = map[string]struct {
 		c, err := s.Retry(w.t.Context(), w.dead().ID)
 		return one(c.Job, err)
 	}},
+	"Detail": {ask: func(w *omitWorld, s job.Service) ([]*job.Job, error) {
+		d, err := s.Detail(w.t.Context(), w.retryable().ID)
+		return one(d.Job, err)
+	}},
 	"Reprioritize": {ask: func(w *omitWorld, s job.Service) ([]*job.Job, error) {
 		c, err := s.Reprioritize(w.t.Context(), w.available().ID, 3)
 		return one(c.Job, err)
@@ -346,8 +350,20 @@ var shown = map[string]func(w *omitWorld) (path, body string){
 	"POST /ojs/v1/jobs/results": func(w *omitWorld) (string, string) {
 		return "", fmt.Sprintf(`{"ids":[%q]}`, w.retryable().ID)
 	},
-	"GET /ojs/v1/events/:id/history": byID((*omitWorld).retryable),
-	"GET /ojs/v1/events":             func(w *omitWorld) (string, string) { return "?job_id=" + string(w.retryable().ID), "" },
+	"GET /ojs/v1/events/:id/history":     byID((*omitWorld).retryable),
+	"GET /ojs/v1/admin/jobs":             func(w *omitWorld) (string, string) { return "?queue=" + w.retryable().Queue, "" },
+	"GET /ojs/v1/admin/jobs/:id":         byID((*omitWorld).retryable),
+	"GET /ojs/v1/admin/jobs/:id/trace":   byID((*omitWorld).retryable),
+	"POST /ojs/v1/admin/jobs/:id/cancel": byID((*omitWorld).retryable),
+	"GET /ojs/v1/admin/dead-letter":      func(w *omitWorld) (string, string) { return "?queue=" + w.dead().Queue, "" },
+	"GET /ojs/v1/admin/dead-letter/:id":  byID((*omitWorld).dead),
+	"GET /ojs/v1/admin/tenants/:id/jobs": func(w *omitWorld) (string, string) {
+		e := w.keyed()
+		e.Meta = json.RawMessage(`{"tenant_id":"acme"}`)
+		w.failed(e, "E")
+		return "acme", ""
+	},
+	"GET /ojs/v1/events": func(w *omitWorld) (string, string) { return "?job_id=" + string(w.retryable().ID), "" },
 }
 
 func byID(make func(*omitWorld) *job.Job) func(w *omitWorld) (string, string) {
@@ -373,6 +389,12 @@ POST /ojs/v1/schemas, GET /ojs/v1/schemas, GET /ojs/v1/schemas/:name, GET /ojs/v
 DELETE /ojs/v1/schemas/:name, DELETE /ojs/v1/schemas/:name/:version, PUT /ojs/v1/admin/schemas/:name/:version,
 GET /ojs/v1/admin/schemas, GET /ojs/v1/admin/schemas/:name, GET /ojs/v1/admin/schemas/:name/versions,
 GET /ojs/v1/admin/schemas/:name/:version, DELETE /ojs/v1/admin/schemas/:name, DELETE /ojs/v1/admin/schemas/:name/:version,
+GET /ojs/v1/jobs/:id/retries, GET /ojs/v1/admin/workers, GET /ojs/v1/admin/workers/:id, DELETE /ojs/v1/admin/workers/:id,
+GET /ojs/v1/admin/dead-letter/stats, POST /ojs/v1/admin/dead-letter/retry, POST /ojs/v1/admin/dead-letter/:id/retry, DELETE /ojs/v1/admin/dead-letter/:id,
+DELETE /ojs/v1/admin/dead-letter, DELETE /ojs/v1/dead-letter, GET /ojs/v1/admin/tenants, GET /ojs/v1/admin/tenants/:id, PUT /ojs/v1/admin/tenants/:id,
+PUT /ojs/v1/admin/tenants/:id/limits, DELETE /ojs/v1/admin/tenants/:id, GET /ojs/v1/admin/observability/health, GET /ojs/v1/health/detail,
+GET /ojs/v1/middleware, GET /ojs/v1/metrics, GET /ojs/v1/admin/maintenance, POST /ojs/v1/admin/maintenance, GET /ojs/v1/admin/config,
+GET /ojs/v1/admin/system/maintenance, POST /ojs/v1/admin/system/maintenance, GET /ojs/v1/admin/system/config,
 DELETE /ojs/v1/cron/:name, DELETE /ojs/v1/crons/:name, DELETE /ojs/v1/dead-letter/:id,
 DELETE /ojs/v1/queues/:name/debounce/:id, DELETE /ojs/v1/queues/:name/deduplication/:id, DELETE /ojs/v1/unique-jobs/:key,
 DELETE /ojs/v1/workers/:id, POST /ojs/v1/admin/jobs/:id/retry, POST /ojs/v1/admin/workers/directive,

@@ -114,4 +114,3 @@ func eachCommand(cmd *cobra.Command, fn func(*cobra.Command)) {
 		eachCommand(sub, fn)
 	}
 }
-

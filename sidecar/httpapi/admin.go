@@ -36,9 +36,9 @@ func (a *api) dashboardRoutes() []Route {
 		{"GET", "/admin/tenants", readers, "3.23", "list the tenants that have jobs", false, a.tenantList},
 		{"GET", "/admin/tenants/:id", readers, "3.23", "read a tenant", false, handle(fromPath("id"), a.tenant, wire.AppendTenant)},
 		{"GET", "/admin/tenants/:id/jobs", readers, "3.23", "list the jobs of a tenant", false, a.tenantJobs},
-		{"PUT", "/admin/tenants/:id", operators, "3.23", "refused: nothing is set of a tenant", false, unheld("to set something of a tenant")},
-		{"PUT", "/admin/tenants/:id/limits", operators, "3.23", "refused: nothing limits a tenant", false, unheld("to limit a tenant")},
-		{"DELETE", "/admin/tenants/:id", operators, "3.23", "refused: a tenant is nothing but its jobs", false, unheld("to delete a tenant")},
+		{"PUT", "/admin/tenants/:id", operators, "3.23", "refused: nothing is set of a tenant", false, unheld("setting something of a tenant")},
+		{"PUT", "/admin/tenants/:id/limits", operators, "3.23", "refused: nothing limits a tenant", false, unheld("limiting a tenant")},
+		{"DELETE", "/admin/tenants/:id", operators, "3.23", "refused: a tenant is nothing but its jobs", false, unheld("deleting a tenant")},
 
 		{"GET", "/admin/observability/health", readers, "3.23", "read how the server is, in few words", false, a.observed},
 		{"GET", "/health/detail", readers, "3.22", "read how each part of the server is", false, a.healthDetail},

@@ -37,6 +37,7 @@ type Options struct {
 	NewRequestID func() string    // nil: "req_" and a UUIDv7
 	Outboxes     []Outbox         // that this process relays; their names must differ
 	Settings     []Setting        // of this server, without secrets, as an operator may see them
+	Webhooks     Webhooks         // that this process keeps; nil: it keeps none
 	Memory       *Budget          // that bodies take; nil: one of DefaultBudget
 	Streams      *Streams         // the live streams; nil: NewStreams(0)
 

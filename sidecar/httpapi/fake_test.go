@@ -355,6 +355,7 @@ func quiet() Options {
 		NewRequestID: func() string { return "req_test" },
 		Outboxes:     outboxes(),
 		Streams:      ended(), // or the answers of some routes would go on
+		Webhooks:     hooked{},
 		Settings: []wire.Setting{{Name: "lag_seconds", Value: []string{"30s"}, Origin: "--lag-seconds"}, {Name: "database", Origin: "default"},
 			{Name: "queues", Value: []string{"a", "b"}, List: true, Origin: "OUTRIDER_QUEUES"}},
 	}
