@@ -2,6 +2,8 @@ package sidecar
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -47,6 +49,7 @@ func (s *Sidecar) SetMaintenance(ctx context.Context, ask job.MaintenanceAsk) (m
 	if err != nil {
 		return job.Maintenance{}, err
 	}
+	s.mode.changes.Add(1)
 	switch {
 	case m.On:
 		s.log.Warn("in maintenance: no job is handed out, none is promoted and no schedule fires, until it is ended", "reason", m.Reason, "ends", m.Ends)
@@ -89,9 +92,27 @@ func (s *Sidecar) reopen(said string, m job.Maintenance, now time.Time) {
 	s.wakeups.ringAll("")
 }
 
+// mode remembers the maintenance, so that a server with nothing to do need not read it.
+type mode struct {
+	changes atomic.Int64 // how often it was changed here
+	mu      sync.Mutex
+	upto    int64 // the changes that known has seen
+	known   *job.QueueSettings
+	read    bool
+}
+
 // held reports whether schedules must not fire now. Where that cannot be read they may
 // try: they will not be able to store what they make.
 func (s *Sidecar) held(ctx context.Context) bool {
-	m, err := s.Maintenance(ctx)
-	return err == nil && m.On
+	m, now := &s.mode, s.now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if at := m.changes.Load(); !m.read || m.upto != at {
+		set, err := view(ctx, s, func(tx job.ReadTx) (*job.QueueSettings, error) { return tx.QueueSettings(job.MaintenanceQueue) })
+		if err != nil {
+			return false
+		}
+		m.known, m.upto, m.read = set, at, true
+	}
+	return m.known.Maintenance(now).On
 }

@@ -65,6 +65,7 @@ type Sidecar struct {
 	spaces    spaces
 	keyed     keyed
 	totals    totals
+	mode      mode
 	clock     clock
 	roster    roster
 	quiet     chan struct{} // closed by Quiet
