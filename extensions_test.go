@@ -14,7 +14,7 @@ import (
 
 // ours are the places that the table speaks of: those of requests, and those of answers.
 var (
-	asked    = []string{"PUSH", "retry", "unique", "deduplication", "FETCH", "ACK", "FAIL", "error", "BEAT", "CANCEL", "directives", "dead letters", "schedules", "outboxes", "progress", "schemas", "workflows", "queues", "maintenance", "bulk"}
+	asked    = []string{"PUSH", "retry", "unique", "deduplication", "FETCH", "ACK", "FAIL", "error", "BEAT", "CANCEL", "directives", "dead letters", "schedules", "outboxes", "progress", "schemas", "workflows", "queues", "maintenance", "webhooks", "bulk", "streams"}
 	answered = []string{"job", "answers", "events"}
 )
 
@@ -53,7 +53,7 @@ var readers = map[string]string{
 	"job.parser": "PUSH", "job.envelopeMembers": "PUSH", "job.policyMembers": "PUSH", "job.customIDs": "PUSH",
 	"job.policyNames": "retry", "job.UniquePolicy": "unique", "job.period": "unique", "job.parseDeduplication": "deduplication", "job.parseLimit": "PUSH", "job.parsePace": "PUSH, queues", "job.parseQuota": "PUSH, queues", "job.namedPeriods": "", "job.paceAtTop": "PUSH, queues", "job.dedupTTL": "deduplication",
 	"wire.DecodeBatch": "PUSH", "wire.fetchMember": "FETCH", "wire.DecodeNext": "FETCH", "wire.DecodeAcks": "ACK", "wire.ackMember": "ACK", "wire.claim": "ACK, FAIL", "wire.DecodeAck": "ACK", "wire.DecodeNack": "FAIL", "wire.decodeFailure": "error",
-	"wire.beat": "BEAT", "wire.DecodeDeregister": "BEAT", "wire.DecodeCancel": "CANCEL",
+	"wire.DecodeSocket": "streams", "wire.socketFilter": "streams", "wire.beat": "BEAT", "wire.DecodeDeregister": "BEAT", "wire.DecodeCancel": "CANCEL",
 	"wire.DecodeDirective": "directives", "wire.DecodeRevive": "dead letters", "wire.DecodeReviveDead": "dead letters", "wire.deadMember": "dead letters", "wire.DecodePurgeDead": "dead letters", "wire.DecodeMaintenance": "maintenance",
 	"wire.cronBody": "schedules", "wire.cronSpellings": "schedules", "wire.DecodeRows": "outboxes",
 	"job.Envelope": "", "job.takeVisibility": "", "job.traces": "", "job.isTrace": "", "job.withoutTraces": "", "httpapi.api": "",
@@ -62,6 +62,7 @@ var readers = map[string]string{
 	"wire.DecodeProgress": "progress", "wire.DecodeCheckpoint": "progress", "wire.DecodeStep": "progress", "wire.DecodeIDs": "progress", "wire.DecodeSchema": "schemas", "job.takeProgress": "", "job.flowParser": "workflows", "job.takeFlow": "", "job.takeCheckpoint": "",
 	"job.ParseQueueConfig": "queues", "job.ParsePool": "queues", "job.Pool": "queues", "job.parsePools": "", "job.Backpressure": "queues", "job.retention": "queues", "job.ParseQueueSettings": "", "job.QueueSettings": "", "job.keptResult": "",
 	"wire.DecodeBy": "queues", "wire.DecodeNewQueue": "queues", "wire.DecodeConfig": "queues", "wire.DecodeQueueDeletion": "queues", "wire.DecodePurgeQueue": "queues", "wire.DecodePriority": "queues",
+	"wire.webhookMembers": "webhooks", "wire.webhookFilter": "webhooks", "job.WebhookFilter": "", "wire.webhookRead": "",
 	"wire.DecodeBulkPush": "bulk", "wire.DecodeBulkAct": "bulk", "wire.bulkFilter": "bulk",
 }
 

@@ -3,6 +3,7 @@ module github.com/outrider-jobs/outrider
 go 1.26.0
 
 require (
+	github.com/coder/websocket v1.8.15
 	github.com/glebarez/sqlite v1.11.0
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3
 	github.com/go-sql-driver/mysql v1.10.1

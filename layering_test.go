@@ -36,6 +36,7 @@ var mayImport = map[string][]string{
 	"sidecar/schemas":      {"job"},
 	"sidecar/schedule":     {"job", "cronsched"},
 	"sidecar/httpapi":      {"job", "internal/wire"},
+	"sidecar/webhooks":     {"job", "internal/wire", "internal/rawjson"},
 	"internal/wire":        {"job", "internal/wording", "internal/rawjson"},
 	"internal/rawjson":     {},
 	"internal/outboxsql":   {},
@@ -66,7 +67,7 @@ var mayImport = map[string][]string{
 
 // public is what anybody may import.
 var public = []string{"job", "sqlitestore", "outbox", "adapters/sqlite", "adapters/postgres", "adapters/mysql",
-	"adapters/pgx", "adapters/gorm", "adapters/nethttp", "adapters/echo", "cronsched", "cronfile", "sidecar", "sidecar/httpapi", "client", "once"}
+	"adapters/pgx", "adapters/gorm", "adapters/nethttp", "adapters/echo", "cronsched", "cronfile", "sidecar", "sidecar/httpapi", "sidecar/webhooks", "client", "once"}
 
 // adapters/pgx and adapters/gorm are packages, not modules of their own. A module
 // that imports client, outbox or sidecar gets neither pgx nor gorm into its go.mod
@@ -80,6 +81,7 @@ var mustNotLink = map[string][]string{
 	"job":              {"database/sql", "net/http"},
 	"sidecar":          append([]string{"github.com/labstack/", "net/http"}, drivers...),
 	"sidecar/httpapi":  append([]string{module + "/sidecar"}, drivers...),
+	"sidecar/webhooks": append([]string{"github.com/labstack/", module + "/sidecar"}, drivers...),
 	"outbox":           append([]string{"github.com/labstack/"}, drivers...),
 	"adapters/pgx":     {"modernc.org/", "gorm.io/", "github.com/go-sql-driver/", "github.com/labstack/"},
 	"adapters/gorm":    append([]string{"github.com/glebarez/", "github.com/labstack/"}, drivers...),

@@ -296,3 +296,35 @@ CREATE TABLE limits (
 
 -- OpeningLimits, NextOpening.
 CREATE INDEX limits_open ON limits (opens_at) WHERE opens_at IS NOT NULL;
+
+-- Webhooks: who is told of events. after is the event up to which all was sent or stands in
+-- webhook_deliveries.
+CREATE TABLE webhooks (
+  id          TEXT    NOT NULL PRIMARY KEY,
+  spec        TEXT    NOT NULL, -- what its caller said of it, as JSON
+  secret      TEXT    NOT NULL,
+  created_at  INTEGER NOT NULL,
+  updated_at  INTEGER NOT NULL,
+  after       INTEGER NOT NULL,
+  off         INTEGER NOT NULL, -- 1 while the server sends nothing
+  last_at     INTEGER,
+  last_status TEXT,
+  succeeded   INTEGER NOT NULL,
+  failed      INTEGER NOT NULL,
+  missed      INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Events that were not delivered at the first attempt. Those without due_at were given up.
+CREATE TABLE webhook_deliveries (
+  webhook TEXT    NOT NULL,
+  seq     INTEGER NOT NULL, -- of the event
+  type    TEXT    NOT NULL,
+  attempt INTEGER NOT NULL, -- those that were made
+  due_at  INTEGER,
+  at      INTEGER NOT NULL, -- of the latest one
+  body    TEXT    NOT NULL,
+  PRIMARY KEY (webhook, seq)
+) STRICT;
+
+-- PruneDeliveries.
+CREATE INDEX webhook_deliveries_dead ON webhook_deliveries (at) WHERE due_at IS NULL;

@@ -201,10 +201,7 @@ func (c *Client) send(ctx context.Context, r call) (status int, body []byte, err
 	if err != nil {
 		return 0, nil, job.Errorf(job.Invalid, "request to %s: %w", c.shown, err)
 	}
-	req.Header.Set("Accept", wire.MediaType)
-	if t := job.TenantOf(ctx); t != "" {
-		req.Header.Set("X-OJS-Tenant", t)
-	}
+	c.dress(ctx, req)
 	if r.body != nil {
 		req.Header.Set("Content-Type", wire.MediaType)
 	}
@@ -230,6 +227,14 @@ func (c *Client) send(ctx context.Context, r call) (status int, body []byte, err
 		return 0, nil, wire.Foreign(http.StatusFound)
 	}
 	return resp.StatusCode, body, nil
+}
+
+// dress sets the headers that every request has.
+func (c *Client) dress(ctx context.Context, req *http.Request) {
+	req.Header.Set("Accept", wire.MediaType)
+	if t := job.TenantOf(ctx); t != "" {
+		req.Header.Set("X-OJS-Tenant", t)
+	}
 }
 
 var errTooLong = errors.New("answer too long")

@@ -2,7 +2,9 @@ package job
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/outrider-jobs/outrider/internal/rawjson"
@@ -55,7 +57,7 @@ func (e Event) ReplacedBy() ID {
 // A Store calls it when it writes the job.
 func (j *Job) TakeEvents() []Event {
 	es := j.events
-	j.events, j.was, j.moved = nil, None, false
+	j.events, j.was, j.moved, j.left = nil, None, false, None
 	return es
 }
 
@@ -105,6 +107,7 @@ func (j *Job) trace(o *rawjson.Writer) {
 func (j *Job) addEnqueued(now time.Time) {
 	j.addEvent("job.enqueued", now, func(o *rawjson.Writer) {
 		o.Str("state", string(j.State))
+		o.Optional("from", string(j.left))
 		o.Int("priority", int64(j.Priority))
 	})
 }
@@ -123,6 +126,9 @@ func (j *Job) addRetrying(now, next time.Time, f Failure) {
 		o.Int("attempt", int64(j.Attempt))
 		o.Int("max_attempts", int64(j.MaxAttempts))
 		o.Time("next_retry_at", next)
+		if j.State != Retryable {
+			o.Str("state", string(j.State))
+		}
 		f.brief(o, "error")
 	})
 }
@@ -132,7 +138,54 @@ func (j *Job) addDiscarded(now time.Time, f Failure) {
 		o.Int("total_attempts", int64(j.Attempt))
 		f.brief(o, "last_error")
 		o.Bool("dead_letter", j.Dead)
+		j.notFrom(o, Active)
 	})
+}
+
+// notFrom writes the state that the job comes from, unless it is the usual one.
+func (j *Job) notFrom(o *rawjson.Writer, usual State) {
+	if j.left != usual {
+		o.Optional("from", string(j.left))
+	}
+}
+
+// Transition is the change of state that an event tells of. ok is false for an event that
+// tells of none, or stands beside one that does, as job.failed does. from is None for a
+// new job, and for an event of an older version that does not say.
+func (e Event) Transition() (from, to State, ok bool) {
+	switch e.Type {
+	case "job.enqueued":
+		return e.state("from"), e.state("state"), true
+	case "job.scheduled":
+		return e.state("from"), Scheduled, true
+	case "job.activated": // job.enqueued follows it unless it waits for its time
+		to := e.state("state")
+		return Pending, to, to == Scheduled
+	case "job.started":
+		return Available, Active, true
+	case "job.completed":
+		return cmp.Or(e.state("from"), Active), Completed, true
+	case "job.retrying": // job.enqueued follows it where it does not wait
+		return Active, Retryable, e.state("state") == None
+	case "job.discarded":
+		return cmp.Or(e.state("from"), Active), Discarded, true
+	case "job.cancelled":
+		return e.state("previous_state"), Cancelled, true
+	}
+	return None, None, false
+}
+
+// state is a member of the data that is a state, None without it.
+func (e Event) state(name string) State {
+	v := rawjson.Member(e.Data, name)
+	if len(v) < 2 || v[0] != '"' {
+		return None
+	}
+	st := State(v[1 : len(v)-1])
+	if !slices.Contains(States, st) {
+		return None
+	}
+	return st
 }
 
 // brief writes the short form of a failure that events carry.

@@ -19,6 +19,7 @@ type Job struct {
 	events []Event // what the verbs did and the store has not written yet
 	was    State   // before the first of them that moved it
 	moved  bool    // there was one
+	left   State   // before the last of them
 	rules  *Rules  // what the server decides; see Under
 
 	queue *QueueConfig // of its queue, where that is known; see In
@@ -156,6 +157,6 @@ func (j *Job) Clone() *Job {
 		l := *j.Lost
 		c.Lost = &l
 	}
-	c.events, c.was, c.moved, c.rules = nil, None, false, nil
+	c.events, c.was, c.moved, c.left, c.rules = nil, None, false, None, nil
 	return &c
 }

@@ -97,7 +97,7 @@ func (j *Job) Activate(now time.Time) error {
 		return err
 	}
 	j.ActivatedAt = now
-	j.addEvent("job.activated", now, nil)
+	j.addEvent("job.activated", now, func(o *rawjson.Writer) { o.Str("state", string(to)) })
 	if to == Available {
 		j.EnqueuedAt = now
 		j.addEnqueued(now)
@@ -156,6 +156,7 @@ func (j *Job) Complete(now time.Time, c Claim, result json.RawMessage) error {
 	j.addEvent("job.completed", now, func(o *rawjson.Writer) {
 		o.Int("attempt", int64(j.Attempt))
 		o.Int("duration_ms", since(began, now))
+		j.notFrom(o, Active)
 		if len(result) > 0 && len(result) <= MaxMetaBytes {
 			o.Raw("result", result)
 		}

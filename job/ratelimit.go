@@ -344,6 +344,9 @@ func (j *Job) Defer(now, until time.Time) error {
 		return err
 	}
 	j.DueAt = earlier(until, j.ExpiresAt)
-	j.addEvent("job.scheduled", now, func(o *rawjson.Writer) { o.Time("scheduled_at", until) })
+	j.addEvent("job.scheduled", now, func(o *rawjson.Writer) {
+		o.Time("scheduled_at", until)
+		j.notFrom(o, None)
+	})
 	return nil
 }

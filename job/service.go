@@ -24,6 +24,7 @@ type Service interface {
 	QueueService
 	BulkService
 	WorkflowService
+	FollowService
 }
 
 // Enqueuer takes jobs (ojs-core.md §7.1).

@@ -144,6 +144,7 @@ func (j *Job) move(on trigger, to State, now time.Time) error {
 	if !j.moved {
 		j.was, j.moved = j.State, true
 	}
+	j.left = j.State
 	j.State = to
 	if to == Available && on != onRequeue {
 		j.Seq = 0 // the store gives the next position in the queue

@@ -54,6 +54,7 @@ type ReadTx interface {
 	TenantReader
 	SchemaReader
 	WorkflowReader
+	WebhookReader
 }
 
 // JobReader reads jobs.
@@ -149,11 +150,53 @@ type WorkflowReader interface {
 	FlowNodes(id ID, from, n int) ([]*FlowNode, error)
 }
 
+// WebhookReader reads webhooks, and what of them was not delivered yet.
+type WebhookReader interface {
+	// Webhooks returns all webhooks by id, with their secrets.
+	Webhooks() ([]Webhook, error)
+	// Webhook returns the webhook, or NotFound.
+	Webhook(id string) (Webhook, error)
+	// Deliveries returns the deliveries of a webhook without their bodies: those that were
+	// given up, and behind them those that wait, by the time at which they are due.
+	Deliveries(id string) ([]WebhookDelivery, error)
+	// WebhookDelivery returns one delivery with its body, or NotFound.
+	WebhookDelivery(id string, seq int64) (WebhookDelivery, error)
+}
+
+// WebhookWriter stores webhooks.
+type WebhookWriter interface {
+	// PutWebhook stores a webhook, in place of one of the same id. The progress of one that is there stays.
+	PutWebhook(Webhook) error
+	// StepWebhook adds what has become of a webhook: its After never goes back, Succeeded, Failed and
+	// Missed are added to those stored, and LastAt and LastStatus stay where LastAt is zero. For one that is gone it does nothing.
+	StepWebhook(id string, p WebhookProgress) error
+	// SkipWebhook sets After of a webhook to the newest event that is stored, and Off as it is given.
+	SkipWebhook(id string, off bool) error
+	// PutDelivery stores a delivery, in place of an earlier one, unless its webhook is gone. Of those
+	// of a webhook that were given up the newest MaxDead stay.
+	PutDelivery(WebhookDelivery) error
+	// DeleteDelivery removes one, if it is there.
+	DeleteDelivery(id string, seq int64) error
+	// PruneDeliveries removes those that were given up and whose last attempt was before an instant.
+	PruneDeliveries(before time.Time) error
+	// DeleteWebhook removes a webhook with its deliveries, or returns NotFound.
+	DeleteWebhook(id string) error
+}
+
+// WebhookTx is what webhooks need of a Tx.
+type WebhookTx interface {
+	WebhookReader
+	WebhookWriter
+}
+
 // EventReader reads the event log.
 type EventReader interface {
 	// Events returns at most f.Limit events in ascending order, and fewer if f.Room
 	// ends the page; if there is no room for the first, it is NoRoom.
 	Events(f EventFilter) ([]Event, error)
+	// EventSpan returns which part of the log is there. It costs the same however long the
+	// log is.
+	EventSpan() (EventSpan, error)
 	// History returns the newest events of a job in ascending order, at most
 	// HistoryLimit of them and none that was pruned, or NotFound. It reads what
 	// it returns and not the whole log.
@@ -198,6 +241,7 @@ type FirstInserter interface {
 type WorkTx interface {
 	ReadTx
 	LimitWriter
+	WebhookWriter
 	// Available returns up to n available jobs: the queues in the order given,
 	// inside one by priority, highest first, then by Seq. Queues whose settings say
 	// that they are paused have none, and what is Behind is passed over.
@@ -352,8 +396,8 @@ type WorkerInfo struct {
 	State         string            `json:"state,omitempty"`     // as the worker reports it
 	Directive     string            `json:"directive,omitempty"` // as an operator wishes it: "", "quiet" or "terminate"
 	LastDirective string            `json:"told,omitempty"`      // the strongest directive that it was told and has not gone on from since
-	Active        int               `json:"active"`
-	Stale         bool              `json:"stale,omitempty"` // silent for too long; a server's finding, never a worker's word
+	Active        int               `json:"active"`              // jobs: as it tells them in a BEAT; as it holds them when it is read from a Service
+	Stale         bool              `json:"stale,omitempty"`     // silent for too long; a server's finding, never a worker's word
 	StartedAt     time.Time         `json:"started_at"`
 	BeatAt        time.Time         `json:"beat_at"`
 }

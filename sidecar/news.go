@@ -5,15 +5,15 @@ import (
 	"sync/atomic"
 )
 
-// news tells those who follow the log of events that a commit may have added to it. As
-// long as nobody waits, a commit pays for one look at a number.
+// news tells those who follow the log of events that a commit has added to it. As
+// long as nobody waits, such a commit pays for one look at a number.
 type news struct {
 	waiting atomic.Bool
 	mu      sync.Mutex
-	next    chan struct{} // closed with the next commit; nil as long as nobody waits
+	next    chan struct{} // closed with the next such commit; nil as long as nobody waits
 }
 
-// wait returns what the next commit closes. Whoever calls it looks at the log behind
+// wait returns what the next such commit closes. Whoever calls it looks at the log behind
 // that, and then waits: so nothing can come between the look and the wait.
 func (n *news) wait() <-chan struct{} {
 	n.mu.Lock()

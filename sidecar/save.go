@@ -24,6 +24,7 @@ type turn struct {
 
 	released int         // changes of which release has seen what follows
 	ended    *endedFlows // nil as long as no workflow has ended
+	told     bool        // it has written events
 }
 
 // change is what a transaction has done to one job.
@@ -44,7 +45,7 @@ func (s *Sidecar) update(ctx context.Context, fn func(*turn) error) error {
 	t := &turn{s: s}
 	run := func(tx job.Tx) error {
 		s.unserve(t)
-		t.WorkTx, t.jobs, t.changes, t.released, t.gates, t.ended = tx, tx, t.room[:0], 0, nil, nil
+		t.WorkTx, t.jobs, t.changes, t.released, t.gates, t.ended, t.told = tx, tx, t.room[:0], 0, nil, nil, false
 		if t.limits != nil {
 			t.limits.opens = time.Time{}
 		}
@@ -75,7 +76,9 @@ func (s *Sidecar) update(ctx context.Context, fn func(*turn) error) error {
 // their jobs also where the log of an embedder panics.
 func (s *Sidecar) stored(t *turn) {
 	defer s.handOver(t)
-	s.news.tell()
+	if t.told {
+		s.news.tell()
+	}
 	s.committed(t.everything(), t.gates)
 	s.passed(t.gates)
 	if t.limits != nil && !t.limits.opens.IsZero() {
@@ -116,6 +119,7 @@ func (t *turn) put(j *job.Job, write func(*job.Job) error) error {
 }
 
 func (t *turn) stored(c change, write func(*job.Job) error) error {
+	t.told = t.told || c.job.PendingEvents() > 0
 	err := write(c.job)
 	if err == nil {
 		t.changes = append(t.changes, c)
@@ -255,6 +259,7 @@ func (t *turn) add(j *job.Job, store func() (bool, error)) (bool, error) {
 	}
 	stored, err := store()
 	if stored && err == nil {
+		t.told = true
 		t.changes = append(t.changes, change{job: j})
 	}
 	return stored, err
@@ -295,6 +300,7 @@ func (t *turn) insertAll(js []*job.Job) (stored []bool, err error) {
 			some, err = t.insertTogether(js[:n])
 			for i := range some {
 				if some[i] {
+					t.told = true
 					t.changes = append(t.changes, change{job: js[i]})
 				}
 			}
@@ -324,7 +330,10 @@ func (t *turn) inherit(j *job.Job) {
 func (t *turn) remove(id job.ID) error { return t.jobs.DeleteJob(id) }
 
 // addEvent stores an event that is no job's.
-func (t *turn) addEvent(e job.Event) error { return t.WorkTx.AddEvent(e) }
+func (t *turn) addEvent(e job.Event) error {
+	t.told = true
+	return t.WorkTx.AddEvent(e)
+}
 
 // latest are the stored jobs that the transaction has changed, as it has left them, before
 // they were claimed. New ones are among them only if a later step has changed them.

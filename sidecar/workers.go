@@ -162,8 +162,15 @@ func (s *Sidecar) giveBack(t *turn, id job.ID, worker string, now time.Time) (bo
 // Workers lists the workers that are known; see [job.Operator].
 func (s *Sidecar) Workers(ctx context.Context) ([]job.WorkerInfo, error) {
 	now := s.now()
-	ws, err := view(ctx, s, job.ReadTx.Workers)
+	var held map[string][]job.ID
+	ws, err := view(ctx, s, func(tx job.ReadTx) (ws []job.WorkerInfo, err error) {
+		if ws, err = tx.Workers(); err == nil && len(ws) > 0 {
+			held, err = tx.Holders("")
+		}
+		return ws, err
+	})
 	for i := range ws {
+		ws[i].Active = len(held[ws[i].ID])
 		ws[i].Stale = s.stale(ws[i], now)
 		s.roster.complete(&ws[i])
 	}
@@ -173,8 +180,15 @@ func (s *Sidecar) Workers(ctx context.Context) ([]job.WorkerInfo, error) {
 // Worker reads one worker; see [job.Operator].
 func (s *Sidecar) Worker(ctx context.Context, id string) (job.WorkerInfo, error) {
 	now := s.now()
-	w, err := view(ctx, s, func(tx job.ReadTx) (job.WorkerInfo, error) { return tx.Worker(id) })
+	var held map[string][]job.ID
+	w, err := view(ctx, s, func(tx job.ReadTx) (w job.WorkerInfo, err error) {
+		if w, err = tx.Worker(id); err == nil {
+			held, err = tx.Holders(id)
+		}
+		return w, err
+	})
 	if err == nil {
+		w.Active = len(held[id])
 		w.Stale = s.stale(w, now)
 		s.roster.complete(&w)
 	}

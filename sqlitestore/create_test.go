@@ -122,7 +122,7 @@ func TestAStartThatWasCutOff(t *testing.T) {
 func TestAStoreThatIsAllInItsLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "o.db")
 	left := live(t, "PRAGMA journal_mode = WAL", "PRAGMA wal_autocheckpoint = 0", "PRAGMA auto_vacuum = INCREMENTAL", "VACUUM",
-		"BEGIN IMMEDIATE", outrider.Schema, "PRAGMA application_id = 0x4f555452", "PRAGMA user_version = 5",
+		"BEGIN IMMEDIATE", outrider.Schema, "PRAGMA application_id = 0x4f555452", "PRAGMA user_version = 6",
 		"INSERT INTO marks (name, value) VALUES ('identity', 255)", "COMMIT")
 	for suffix, b := range left {
 		if err := os.WriteFile(path+suffix, b, 0o600); err != nil {

@@ -47,7 +47,7 @@ func (r reader) Events(f job.EventFilter) ([]job.Event, error) {
 		var stop bool
 		var room error
 		if err := eachEvent(values[0], values[1], func(n note) bool {
-			if !wanted(f, n.Event) {
+			if !f.Wants(n.Event) {
 				return true
 			}
 			if stop, room = full(f.Room, n.Size(), len(out)); stop {
@@ -91,6 +91,19 @@ func eachEvent(first, row any, fn func(note) bool) error {
 	return nil
 }
 
+const eventSpan = `SELECT coalesce((SELECT min(first) FROM events), 0), (` + lastEvent + `)`
+
+// EventSpan reads which part of the log is there.
+func (r reader) EventSpan() (s job.EventSpan, err error) {
+	if err := r.each(eventSpan, func(v *row[any]) { s.First, s.Last = v.int(), v.int() }); err != nil {
+		return s, translate("read how long the log of events is", err)
+	}
+	if s.First == 0 {
+		s.First = s.Last + 1 // none is kept
+	}
+	return s, nil
+}
+
 // eventLine is how older schemas stored an event.
 type eventLine struct {
 	Seq     int64           `json:"s"`
@@ -129,23 +142,6 @@ func lineFilter(f job.EventFilter) func(lines string) bool {
 		}
 		return len(types) == 0 || slices.ContainsFunc(types, func(t string) bool { return strings.Contains(lines, t) })
 	}
-}
-
-// wanted reports whether the filter lets an event through.
-func wanted(f job.EventFilter, e job.Event) bool {
-	return e.Seq > f.After &&
-		(f.JobID == "" || e.JobID == f.JobID) &&
-		(f.Since.IsZero() || !e.Time.Before(f.Since)) &&
-		(f.Until.IsZero() || e.Time.Before(f.Until)) &&
-		listed(f.Types, e.Type) && listed(f.Queues, e.Queue) && listed(f.JobTypes, e.JobType) && (f.Tenant == "" || e.Tenant() == f.Tenant)
-}
-
-// listed reports whether s is among the words, of which "*" is all and "job.*" a prefix.
-func listed(words []string, s string) bool {
-	return len(words) == 0 || slices.ContainsFunc(words, func(w string) bool {
-		prefix, open := strings.CutSuffix(w, "*")
-		return w == s || open && strings.HasPrefix(s, prefix)
-	})
 }
 
 // The events of a job are a chain: the job knows its newest event, and each

@@ -52,7 +52,7 @@ func TestPlans(t *testing.T) {
 		{"count newest", "SELECT count(*) FROM (SELECT 1 FROM (" + newestJobs + ") WHERE type = ? LIMIT ?)"},
 		{"count newest dead", "SELECT count(*) FROM (SELECT 1 FROM (" + newestDead + ") WHERE type = ? LIMIT ?)"},
 		{"allQueues", allQueues}, {"queueByName", queueByName}, {"putQueue", putQueue}, {"putWorker", putWorker},
-		{"putMark", putMark}, {"lastSeq", lastSeq}, {"lastEvent", lastEvent}, {"putEvents", putEvents}, {"eventChunks", eventChunks}, {"pruneEvents", pruneEvents},
+		{"putMark", putMark}, {"lastSeq", lastSeq}, {"lastEvent", lastEvent}, {"putEvents", putEvents}, {"eventChunks", eventChunks}, {"eventSpan", eventSpan}, {"pruneEvents", pruneEvents},
 		{"toldOf", selectLastEvent}, {"eventChunk", eventChunk}, {"oldest dead", listed("s.n", dead) + oldestDead},
 		{"deleteQueue", deleteQueue}, {"allSettings", allSettings}, {"putSettings", putSettings}, {"deleteSettings", deleteSettings}, {"addSlot", addSlot}, {"deleteSlots", deleteSlots},
 		{"pruneSlots", pruneSlots}, {"slotsOfOne", slotsOfOne}, {"slotsOfAll", slotsOfAll}, {"priorities", priorities}, {"oldestSince", oldestSince}, {"oldestAvailable", oldestAvailable}, {"answerByKey", answerByKey}, {"putAnswer", putAnswer}, {"pruneAnswers", pruneAnswers},
@@ -60,7 +60,10 @@ func TestPlans(t *testing.T) {
 		{"flowByID", flowByID}, {"flowNodes", flowNodes}, {"flowNode", flowNode}, {"endFlow", endFlow}, {"saveNode", saveNode},
 		{"allFlows", allFlows}, {"someFlows", someFlows}, {"countSome", countSome}, {"endedFlows", endedFlows}, {"deleteFlow", deleteFlow}, {"deleteFlowNodes", deleteFlowNodes},
 		{"limitByKey", limitByKey}, {"someLimits", someLimits}, {"countLimits", countLimits}, {"openingLimits", openingLimits}, {"nextOpening", nextOpening},
-		{"putLimit", putLimit}, {"deleteLimit", deleteLimit}, {"laneHead", laneHead}, {"laneNext", laneNext}, {"laneDepth", laneDepth}, {"countBehind", countBehind}, {"tenantJobs", tenantJobs}, {"siftSame", siftSame}, {"siftLower", siftLower}, {"countTenant", countTenant}, {"listTenants", listTenants}, {"list of a tenant", listed("b.n", job.Filter{Tenant: "t"}) + " ORDER BY id_bytes DESC LIMIT ?"},
+		{"putLimit", putLimit}, {"deleteLimit", deleteLimit}, {"laneHead", laneHead}, {"laneNext", laneNext}, {"laneDepth", laneDepth}, {"countBehind", countBehind}, {"tenantJobs", tenantJobs}, {"siftSame", siftSame}, {"siftLower", siftLower}, {"countTenant", countTenant}, {"listTenants", listTenants},
+		{"allWebhooks", allWebhooks}, {"oneWebhook", oneWebhook}, {"allDeliveries", allDeliveries}, {"oneDelivery", oneDelivery}, {"putWebhook", putWebhook}, {"stepWebhook", stepWebhook}, {"skipWebhook", skipWebhook},
+		{"putDelivery", putDelivery}, {"trimDead", trimDead}, {"deleteDelivery", deleteDelivery}, {"pruneDeliveries", pruneDeliveries}, {"deleteWebhook", deleteWebhook}, {"deleteDeliveries", deleteDeliveries},
+		{"list of a tenant", listed("b.n", job.Filter{Tenant: "t"}) + " ORDER BY id_bytes DESC LIMIT ?"},
 	} {
 		fmt.Fprintf(&b, "%s\n", q.name)
 		for _, line := range plan(t, s, q.sql) {
@@ -168,7 +171,7 @@ func TestSchema(t *testing.T) {
 	if got := read(s.w.conn); got != want || !strings.Contains(got, "jobs_claim") {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	for _, name := range []string{"job_bodies", "job_states", "queues", "workers", "events", "marks", "crons", "schemas", "queue_settings", "queue_slots", "answers", "limits", "workflows", "workflow_nodes"} {
+	for _, name := range []string{"job_bodies", "job_states", "queues", "workers", "events", "marks", "crons", "schemas", "queue_settings", "queue_slots", "answers", "limits", "workflows", "workflow_nodes", "webhooks", "webhook_deliveries"} {
 		if !strings.Contains(want, "table "+name+" ") {
 			t.Errorf("no table %s", name)
 		}

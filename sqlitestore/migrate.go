@@ -17,7 +17,7 @@ import (
 // Whose a file is, and of which age, stands in its header.
 const (
 	applicationID = 0x4f555452 // "OUTR"
-	version       = 5          // of schema.sql
+	version       = 6          // of schema.sql
 )
 
 // migrate checks whose the file is, and brings the schema of an older one up to date.

@@ -127,8 +127,8 @@ func TestRefusedFiles(t *testing.T) {
 	const ours = "PRAGMA application_id = 0x4f555452"
 
 	for name, tt := range map[string]struct{ path, says string }{
-		"newer schema":          {newer, "has schema 999, this outrider knows 5; start a newer outrider"},
-		"no schema":             {made("none.db", ours, "CREATE TABLE jobs (id)"), "has schema 0, so it was written by a build of outrider from before the first release, this one reads schema 1 to 5; start with a new file, this one was not changed"},
+		"newer schema":          {newer, "has schema 999, this outrider knows 6; start a newer outrider"},
+		"no schema":             {made("none.db", ours, "CREATE TABLE jobs (id)"), "has schema 0, so it was written by a build of outrider from before the first release, this one reads schema 1 to 6; start with a new file, this one was not changed"},
 		"another program's":     {made("theirs.db", "PRAGMA application_id = 7", "CREATE TABLE t (x)"), "is a SQLite database of another program"},
 		"an app's":              {made("shop.db", "CREATE TABLE orders (id)"), "is a SQLite database of another program"},
 		"no database":           {written("notes.txt", strings.Repeat("plain text ", 20)), "is not a SQLite database; choose another file"},

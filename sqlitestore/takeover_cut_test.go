@@ -158,7 +158,7 @@ func TestTakeOverIsCutShort(t *testing.T) {
 		}
 	}
 	whole := time.Since(began)
-	if sameGist(t, "undisturbed", calm, want) != "5" {
+	if sameGist(t, "undisturbed", calm, want) != "6" {
 		t.Error("it was not taken over")
 	}
 	if more := peak - int64(len(before)); more > 2*int64(len(before)) {
@@ -274,7 +274,7 @@ func goesOn(t *testing.T, what, path, want string) string {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if sameGist(t, what+", and started again", path, want) != "5" {
+	if sameGist(t, what+", and started again", path, want) != "6" {
 		t.Errorf("%s: the next start has not taken it over", what)
 	}
 	for _, p := range []string{aside, path} {
@@ -292,7 +292,7 @@ func TestTakeOverNeedsRoom(t *testing.T) {
 	defer func() { spaceFor = space }()
 	var told bytes.Buffer
 	_, err := Open(t.Context(), path, Options{Log: slog.New(slog.NewTextHandler(&told, nil))})
-	for _, part := range []string{path, "to schema 5 takes", "MB are free: free some and start again. Nothing was changed"} {
+	for _, part := range []string{path, "to schema 6 takes", "MB are free: free some and start again. Nothing was changed"} {
 		if err == nil || job.KindOf(err) != job.Unavailable || !strings.Contains(err.Error(), part) {
 			t.Errorf("got %v, want %q", err, part)
 		}

@@ -336,7 +336,7 @@ func TestTakeOverOfAllThereIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = old.Close() })
-	for _, want := range []string{"until that is done nobody is answered", "an older version cannot open it any more", "from=3 to=5"} {
+	for _, want := range []string{"until that is done nobody is answered", "an older version cannot open it any more", "from=3 to=6"} {
 		if !strings.Contains(told.String(), want) {
 			t.Errorf("told %q, want %q", told.String(), want)
 		}

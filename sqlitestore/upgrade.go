@@ -106,7 +106,12 @@ func steps(conn driver.Conn, from int64, log *slog.Logger) error {
 			return err
 		}
 	}
-	return script(conn, toSchema5)
+	if from < 5 {
+		if err := script(conn, toSchema5); err != nil {
+			return err
+		}
+	}
+	return script(conn, toSchema6)
 }
 
 // notKeyed reads jobs with a unique policy, the newest id first.

@@ -50,7 +50,7 @@ func TestTakeOverOfSchema4(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = old.Close() })
-	if !strings.Contains(told.String(), "from=4 to=5") {
+	if !strings.Contains(told.String(), "from=4 to=6") {
 		t.Errorf("told %q", told.String())
 	}
 	if got, want := shape(t, old.w.conn), shape(t, s.w.conn); !slices.Equal(got, want) {

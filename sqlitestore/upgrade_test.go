@@ -216,7 +216,7 @@ func TestUpgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer old.Close()
-	if got := told.String(); strings.Count(got, "the database was migrated to this version") != 1 || !strings.Contains(got, "from=1 to=5") {
+	if got := told.String(); strings.Count(got, "the database was migrated to this version") != 1 || !strings.Contains(got, "from=1 to=6") {
 		t.Errorf("told %q", got)
 	}
 	if got, want := shape(t, old.w.conn), shape(t, s.w.conn); !slices.Equal(got, want) || len(want) < 80 {
@@ -323,7 +323,7 @@ func TestUpgradeFails(t *testing.T) {
 	before := shape(t, conn)
 	_ = conn.Close()
 	_, err := Open(t.Context(), path, Options{})
-	if job.KindOf(err) != job.Unavailable || !strings.Contains(err.Error(), "has schema 1 and could not be brought to schema 5, so it was left as it was; free space") {
+	if job.KindOf(err) != job.Unavailable || !strings.Contains(err.Error(), "has schema 1 and could not be brought to schema 6, so it was left as it was; free space") {
 		t.Errorf("got %v", err)
 	}
 	conn = connected(t, path)

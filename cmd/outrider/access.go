@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/outrider-jobs/outrider/client"
 	"github.com/outrider-jobs/outrider/internal/tokens"
 	"github.com/outrider-jobs/outrider/sidecar/httpapi"
@@ -24,14 +26,32 @@ const tokenVariable = "OJS_AUTH_TOKEN"
 
 // client is a client of the server at an address, with the token that it is told to send.
 func (c config) client(address string) (*client.Client, error) {
-	o := client.Options{Token: c.token}
-	if o.Token == "" && c.tokenFile != "" {
-		var err error
-		if o.Token, err = tokens.Own(c.tokenFile); err != nil {
-			return nil, usage("--token-file: %w", err)
-		}
+	token, err := c.ownToken()
+	if err != nil {
+		return nil, err
 	}
-	return client.New(address, o)
+	return client.New(address, client.Options{Token: token})
+}
+
+// ownToken is the token that a command sends, empty for none.
+func (c config) ownToken() (string, error) {
+	if c.token != "" || c.tokenFile == "" {
+		return c.token, nil
+	}
+	token, err := tokens.Own(c.tokenFile)
+	if err != nil {
+		return "", usage("--token-file: %w", err)
+	}
+	return token, nil
+}
+
+// ownToken is the token of a command that takes no other setting.
+func (a *app) ownToken(cmd *cobra.Command) (string, error) {
+	c, err := a.configure(cmd)
+	if err != nil {
+		return "", err
+	}
+	return c.ownToken()
 }
 
 // setOrigin reads an origin as a browser writes it.

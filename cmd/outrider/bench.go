@@ -41,6 +41,7 @@ func (a *app) benchCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&cfg.URL, "url", "", "server to measure; without it private ones are started")
+	bind(cmd, "token-file")
 	f.StringArrayVar(&cfg.Compare, "compare", nil, "URL of another OJS server, to be measured in turn with ours; may be repeated")
 	f.IntSliceVar(&cfg.Concurrency, "concurrency", []int{64}, "connections, each with one request at a time")
 	f.Float64SliceVar(&cfg.Rate, "rate", nil, "jobs a second that are sent, whatever becomes of them; latencies are then from when each was due")
@@ -62,6 +63,9 @@ func (a *app) benchCommand() *cobra.Command {
 		}
 		if err == nil {
 			err = cfg.check()
+		}
+		if err == nil && cfg.URL != "" {
+			cfg.Token, err = a.ownToken(cmd)
 		}
 		if err != nil {
 			return err

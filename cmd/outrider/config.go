@@ -20,6 +20,7 @@ import (
 	"github.com/outrider-jobs/outrider/outbox"
 	"github.com/outrider-jobs/outrider/sidecar"
 	"github.com/outrider-jobs/outrider/sidecar/httpapi"
+	"github.com/outrider-jobs/outrider/sidecar/webhooks"
 )
 
 // config is what serve, the outbox commands and those that ask a server are told.
@@ -61,7 +62,9 @@ type config struct {
 	origins     []string
 	queryToken  bool
 
-	told []httpapi.Setting // all of these, as an operator may see them
+	told     []httpapi.Setting // all of these, as an operator may see them
+	allowed  []string          // where events may be sent to webhooks
+	webhooks webhooks.Allowed  // the same
 
 	url string // of a running server, for the commands that ask one
 	to  string // the job server of a relay that runs alone
@@ -184,6 +187,9 @@ var settings = []setting{
 	{"max-connections", "OUTRIDER_MAX_CONNECTIONS", "1024", false, false,
 		"maximum number of connections, from 8 to 65536; a worker that waits in a FETCH uses one",
 		setNumber(netguard.LeastConnections, 1<<16, func(c *config) *int { return &c.connections })},
+	{"allow-webhook", "OUTRIDER_ALLOW_WEBHOOK", "", true, false,
+		"where events may be sent to webhooks: public for all public addresses, an address, a network such as 10.1.2.0/24, or a host name; may be repeated; without it nothing is sent",
+		setWebhookTarget},
 	{"test-directives", "OUTRIDER_TEST_DIRECTIVES", "false", false, false,
 		"obey the test_directive in the meta of jobs, for conformance suites only",
 		setBool(func(c *config) *bool { return &c.testDirectives })},

@@ -15,6 +15,7 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/outbox"
 	"github.com/outrider-jobs/outrider/sidecar"
+	"github.com/outrider-jobs/outrider/sidecar/webhooks"
 )
 
 // What the settings are held to: each setter reads the text of one, and says what
@@ -160,6 +161,13 @@ func setDuration(least time.Duration, into func(*config) *time.Duration) func(*c
 		*into(c) = d
 		return nil
 	}
+}
+
+// setWebhookTarget takes one place more where events may be sent.
+func setWebhookTarget(c *config, v string) (err error) {
+	c.allowed = append(c.allowed, strings.TrimSpace(v))
+	c.webhooks, err = webhooks.ParseAllowed(c.allowed...)
+	return err
 }
 
 func setPokeSocket(c *config, v string) error {

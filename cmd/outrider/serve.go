@@ -23,7 +23,7 @@ func (a *app) serveCommand() *cobra.Command {
 		Args: noArgs,
 	}
 	bind(cmd, "listen", "db", "host", "token-file", "tls-cert", "tls-key", "allow-remote", "allow-origin", "allow-query-token", "log-level", "log-format", "shutdown-grace", "default-timeout", "heartbeat-timeout",
-		"backtraces", "on-exhaustion", "max-requeues", "cron-file", "cron-coordination", "memory-limit", "max-connections", "accept-damage", "test-directives")
+		"backtraces", "on-exhaustion", "max-requeues", "cron-file", "cron-coordination", "memory-limit", "max-connections", "accept-damage", "allow-webhook", "test-directives")
 	bind(cmd, relaySettings...)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := a.configure(cmd)

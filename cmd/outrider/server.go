@@ -20,6 +20,7 @@ import (
 	"github.com/outrider-jobs/outrider/outbox"
 	"github.com/outrider-jobs/outrider/sidecar"
 	"github.com/outrider-jobs/outrider/sidecar/httpapi"
+	"github.com/outrider-jobs/outrider/sidecar/webhooks"
 	"github.com/outrider-jobs/outrider/sqlitestore"
 )
 
@@ -30,6 +31,7 @@ type server struct {
 	url     string
 	store   *sqlitestore.Store
 	side    *sidecar.Sidecar
+	hooks   *webhooks.Webhooks
 	relays  *relays
 	traffic netguard.Traffic
 	memory  *httpapi.Budget
@@ -95,7 +97,9 @@ func (s *server) open(ctx context.Context) error {
 	s.side.Recover(ctx)
 	hangups := s.watchHangups()
 	s.applyCronFile(ctx)
+	s.hooks = webhooks.New(s.side, webhooks.Options{Allowed: s.cfg.webhooks, Log: s.log})
 	s.spawn("the duties", s.side.Run)
+	s.spawn("the webhooks", s.hooks.Run)
 	s.serveHTTP(ln)
 	s.spawn("the return of memory", func(ctx context.Context) error { return memory.GiveBack(ctx, s.memory, store, s.log) })
 	s.relays.start(s.spawn)
@@ -229,7 +233,8 @@ func (s *server) fail(err error) {
 }
 
 func (s *server) serveHTTP(ln net.Listener) {
-	api := httpapi.New(s.side, httpapi.Options{Hosts: s.cfg.hosts, Version: version(), Log: s.log, Admit: netguard.Clear, Outboxes: s.relays.outboxes(), Memory: s.memory, Settings: s.cfg.told,
+	streams := httpapi.NewStreams(s.cfg.connections - s.cfg.connections/16 - 1)
+	api := httpapi.New(s.side, httpapi.Options{Hosts: s.cfg.hosts, Version: version(), Log: s.log, Admit: netguard.Clear, Outboxes: s.relays.outboxes(), Webhooks: s.hooks, Memory: s.memory, Streams: streams, Settings: s.cfg.told,
 		Access: s.access, QueryToken: s.cfg.queryToken, PeerUser: netguard.PeerUser, Origins: s.cfg.origins, TLS: s.cfg.tlsCert != "", AnyAddress: s.cfg.listen.Remote})
 	srv := netguard.NewServer(s.traffic.Watch(api), s.log)
 	ln = netguard.Guard(srv, s.encrypted(httpapi.Watch(srv, ln)), s.cfg.connections, "--max-connections", s.log)
@@ -241,6 +246,7 @@ func (s *server) serveHTTP(ln net.Listener) {
 		}
 	}()
 	s.closers = append(s.closers, func() error {
+		streams.End(time.Second)
 		s.traffic.Shutdown(srv)
 		<-done
 		return nil

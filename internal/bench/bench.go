@@ -18,6 +18,7 @@ import (
 // of Concurrency, Rate and Beside that has a meaning for it.
 type Settings struct {
 	URL         string        `json:"url,omitempty"` // of the server; empty starts private ones
+	Token       string        `json:"-"`             // that is shown to the server; empty: none
 	Concurrency []int         `json:"concurrencies"`
 	Rate        []float64     `json:"offered_per_second,omitempty"` // jobs; none is as many as the server takes
 	Beside      []int         `json:"beside_jobs,omitempty"`        // ascending; jobs that are in the store first

@@ -35,7 +35,7 @@ func TestConnReadsLengthsChunksAndErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := dialConn(t.Context(), u, time.Now().Add(time.Minute))
+	c, err := dialConn(t.Context(), u, "", time.Now().Add(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func (b *bench) putBeside(ctx context.Context) error {
 	more := b.point.beside - b.beside.jobs
 	b.beside.jobs = b.point.beside
 	if b.cfg.URL != "" {
-		svc, err := client.New(b.target.String(), client.Options{})
+		svc, err := client.New(b.target.String(), client.Options{Token: b.cfg.Token})
 		if err != nil {
 			return err
 		}

@@ -41,11 +41,15 @@ func ParseTarget(s string) (*url.URL, error) {
 // ErrUnreachable is that nothing listens where the server should be.
 var ErrUnreachable = errors.New("no server answers")
 
-// dialConn connects to a server. Whatever happens on the connection ends by then.
-func dialConn(ctx context.Context, u *url.URL, by time.Time) (*conn, error) {
+// dialConn connects to a server, to which each request shows the token, if there is one.
+// Whatever happens on the connection ends by then.
+func dialConn(ctx context.Context, u *url.URL, token string, by time.Time) (*conn, error) {
 	network, where, host := "tcp", u.Host, u.Host
 	if u.Scheme == "unix" {
 		network, where, host = "unix", u.Path, "localhost"
+	}
+	if token != "" {
+		host += "\r\nAuthorization: Bearer " + token
 	}
 	d := net.Dialer{Timeout: 5 * time.Second}
 	nc, err := d.DialContext(ctx, network, where)

@@ -67,7 +67,7 @@ func (b *bench) dial(ctx context.Context, n int) ([]*caller, func(), error) {
 		}
 	}
 	for range n {
-		c, err := dialConn(ctx, b.target, time.Now().Add(b.cfg.Duration+slack))
+		c, err := dialConn(ctx, b.target, b.cfg.Token, time.Now().Add(b.cfg.Duration+slack))
 		if err != nil {
 			hangUp()
 			return nil, nil, err

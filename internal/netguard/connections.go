@@ -152,13 +152,24 @@ func (l *connections) forget(c net.Conn) {
 	}
 }
 
-// state is for [http.Server.ConnState].
+func (l *connections) gone(c net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.forget(c)
+}
+
+// state is for [http.Server.ConnState]. A connection that a handler has taken over counts,
+// and is in use, until it is closed.
 func (l *connections) state(c net.Conn, s http.ConnState) {
 	switch s {
-	case http.StateClosed, http.StateHijacked:
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.forget(c)
+	case http.StateHijacked:
+		if f, ok := c.(*framedConn); ok {
+			f.taken(func() { l.gone(c) })
+			return
+		}
+		l.gone(c) // nobody tells when it is closed
+	case http.StateClosed:
+		l.gone(c)
 	case http.StateIdle, http.StateActive:
 		if k, ok := l.open.Load(c); ok {
 			since := int64(0)

@@ -47,6 +47,8 @@ type framedConn struct {
 	kept  []byte
 	skip  int64 // bytes of a body that are still to come before that head
 	blind bool  // it is no longer known where a head begins, so none is kept
+
+	closed func() // tells of the end of a connection that a handler has taken over; nil for others
 }
 
 // frameKey is the key of the connection in the context of a request.
@@ -84,6 +86,27 @@ func (c *framedConn) keep(p []byte) {
 	default:
 		c.kept = append(c.kept, p...)
 	}
+}
+
+// taken says that a handler has taken the connection over: what comes over it is no request
+// any more. closed is called when it is closed.
+func (c *framedConn) taken(closed func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.kept, c.blind, c.closed = nil, true, closed
+}
+
+// Close closes the connection.
+func (c *framedConn) Close() error {
+	err := c.Conn.Close()
+	c.mu.Lock()
+	closed := c.closed
+	c.closed = nil
+	c.mu.Unlock()
+	if closed != nil {
+		closed()
+	}
+	return err
 }
 
 // CloseWrite ends what is sent; net/http does so before it gives a connection up.

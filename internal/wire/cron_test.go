@@ -323,7 +323,7 @@ func TestReadCronEvents(t *testing.T) {
 	for i := range want {
 		want[i].Seq = int64(i + 1)
 	}
-	if got, err := ReadEvents(AppendEvents(nil, want, Paging{Limit: 10})); err != nil || !reflect.DeepEqual(got, want) {
+	if got, err := ReadEvents(AppendEvents(nil, want, 3, Paging{Limit: 10})); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 }

@@ -120,9 +120,10 @@ func counts(b *rawjson.Writer, name string, m map[string]int64) {
 
 // AppendEvents appends a page of events, oldest first (contract §3.18). es begins with
 // the events that the offset skips, and may hold one more than the page, which shows
-// that there is more. The log is not counted: total is where this page ends, and one
-// more if there is more.
-func AppendEvents(dst []byte, es []job.Event, p Paging) []byte {
+// that there is more. count is how many events there are in the whole log, for a page of
+// that; negative for a page of those that a filter lets through, which nobody counts: total
+// is where the page ends then, and one more if there is more.
+func AppendEvents(dst []byte, es []job.Event, count int64, p Paging) []byte {
 	es = es[min(p.Offset, len(es)):]
 	more := p.Cut || len(es) > p.Limit || len(es) == p.Limit && p.Offset+p.Limit == EventsMax
 	es = es[:min(p.Limit, len(es))]
@@ -134,11 +135,14 @@ func AppendEvents(dst []byte, es []job.Event, p Paging) []byte {
 		cursor = EventID(es[len(es)-1])
 	}
 	b.Optional("cursor", cursor).Bool("has_more", more)
-	total := int64(p.Offset + len(es))
-	if more {
-		total++
+	l := listed{total: count, more: more, next: cursor}
+	if count < 0 {
+		l.total, l.atLeast = int64(p.Offset+len(es)), more || p.Cursor != ""
+		if more {
+			l.total++
+		}
 	}
-	pages(&b, p, listed{total, more, more, cursor})
+	pages(&b, p, l)
 	return b.Close()
 }
 

@@ -64,6 +64,9 @@ type About struct {
 	Backend string // of the store, "sqlite"
 	BaseURL string // of the API, "http://localhost:7373/ojs/v1"
 
+	Webhooks bool // are kept
+	Delivers bool // and events are sent to them
+
 	Endpoints [][2]string // the names and paths of what can be read without a parameter
 }
 
@@ -77,10 +80,13 @@ var capabilities = []struct {
 	{"job_ttl", true}, {"priority_queues", true},
 	{"fair_scheduling", true}, {"job_versioning", true},
 	{"multi_tenancy", true}, {"pause_resume", true}, {"rate_limiting", true}, {"schema_validation", true},
-	{uniqueJobs, true}, {"webhooks", false}, {"workflows", true},
+	{uniqueJobs, true}, {webhooks, true}, {"workflows", true},
 }
 
-const uniqueJobs = "unique_jobs"
+const (
+	uniqueJobs = "unique_jobs"
+	webhooks   = "webhooks"
+)
 
 // uniqueness says how far a unique key can be trusted (ojs-unique-jobs.md §8.3).
 const uniqueness = `{"strength":"strong","mechanism":"the one writer looks for the key and inserts the job in one SQLite transaction, with a partial unique index under it"}`
@@ -104,6 +110,14 @@ func ReadManifest(body []byte) (extensions []string, err error) {
 
 const home = "https://github.com/outrider-jobs/outrider"
 
+// withWebhooks is the extension of a server that keeps webhooks, also where it sends nothing.
+func withWebhooks(a About) string {
+	if !a.Webhooks {
+		return ""
+	}
+	return `,"` + webhooks + `"`
+}
+
 // AppendManifest appends the manifest (contract §3.21).
 func AppendManifest(dst []byte, a About, p Profile) []byte {
 	b := rawjson.Object(dst)
@@ -122,9 +136,12 @@ func AppendManifest(dst []byte, a About, p Profile) []byte {
 	b.Str("backend", a.Backend)
 	b.Object("capabilities")
 	for _, c := range capabilities {
-		if c.name == uniqueJobs && p == Bare { // an object, which one client cannot read (contract C-15)
+		switch {
+		case c.name == uniqueJobs && p == Bare: // an object, which one client cannot read (contract C-15)
 			b.Raw(c.name, []byte(uniqueness))
-		} else {
+		case c.name == webhooks:
+			b.Bool(c.name, a.Delivers)
+		default:
 			b.Bool(c.name, c.have)
 		}
 	}
@@ -132,7 +149,7 @@ func AppendManifest(dst []byte, a About, p Profile) []byte {
 	b.Str("unique_job_strength", "strong")
 	b.Raw("uniqueness", []byte(uniqueness))
 	b.Raw("delivery", []byte(`{"guarantee":"at_least_once","fifo":true}`))
-	b.Raw("extensions", []byte(`["admin-api","backpressure","`+BatchAck+`","bulk","cron","dead-letter","dead_letter","events","fair_scheduling","job_versioning","multi_tenancy","`+Next+`","rate-limiting","rate_limiting","unique_jobs","workflows"]`))
+	b.Raw("extensions", []byte(`["admin-api","backpressure","`+BatchAck+`","bulk","cron","dead-letter","dead_letter","events","fair_scheduling","job_versioning","multi_tenancy","`+Next+`","rate-limiting","rate_limiting","unique_jobs"`+withWebhooks(a)+`,"workflows"]`))
 	b.Object("endpoints")
 	b.Str("base_url", a.BaseURL)
 	b.Str("manifest", "/ojs/manifest")

@@ -113,19 +113,27 @@ type errorObject struct {
 	Strategy any `json:"strategy,omitempty"`
 }
 
-// EncodeError is the status and the body for an error (contract §1.3). The text of an
-// Internal error stays in the server, and so do those of the causes of an Unavailable
-// one.
+// outside is the text of an error for a caller. That of an Internal error stays in the
+// server, and so do those of the causes of an Unavailable one.
+func outside(err error) string {
+	var e *job.Error
+	switch kind := job.KindOf(err); {
+	case kind == job.Internal || !errors.As(err, &e):
+		return "internal error"
+	case kind == job.Unavailable:
+		return e.Outside()
+	}
+	return e.Message
+}
+
+// EncodeError is the status and the body for an error (contract §1.3).
 func EncodeError(err error, requestID string) (status int, body []byte) {
 	a := AnswerTo(err)
-	o := errorObject{Code: a.Code, Message: "internal error", Retryable: &a.Retryable, Hint: a.Hint,
+	o := errorObject{Code: a.Code, Message: outside(err), Retryable: &a.Retryable, Hint: a.Hint,
 		DocsURL: Docs, DocURL: Docs, RequestID: requestID}
 	var e *job.Error
 	if a.Kind != job.Internal && errors.As(err, &e) {
-		o.Message, o.Details = e.Message, e.Details
-		if a.Kind == job.Unavailable {
-			o.Message = e.Outside()
-		}
+		o.Details = e.Details
 		if hint, ok := e.Details["hint"].(string); ok { // a hint of its own is more precise than that of its kind
 			o.Hint = hint
 		}

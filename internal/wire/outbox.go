@@ -3,7 +3,9 @@ package wire
 import (
 	"encoding/json"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/outrider-jobs/outrider/internal/rawjson"
@@ -48,11 +50,10 @@ type OutboxRow struct {
 
 // AppendOutboxes appends a page of all outboxes.
 func AppendOutboxes(dst []byte, all []OutboxStatus, p Paging) []byte {
-	total := len(all)
-	all = page(all, p)
+	all = slices.SortedFunc(slices.Values(all), func(a, b OutboxStatus) int { return strings.Compare(a.Name, b.Name) })
+	all, l := byName(all, p, func(o OutboxStatus) string { return o.Name })
 	b := rawjson.Object(dst)
-	from := objects(&b, "outboxes", all, appendOutbox)
-	return endList(&b, p, from, listed{total: int64(total), more: p.Offset+len(all) < total})
+	return endList(&b, p, objects(&b, "outboxes", all, appendOutbox), l)
 }
 
 func appendOutbox(b *rawjson.Writer, o OutboxStatus) {

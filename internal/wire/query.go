@@ -36,16 +36,18 @@ var paging = []string{"limit", "offset", "cursor", "page", "per_page", "sort", "
 
 // only refuses a parameter that is neither in paging nor among names: it was meant to
 // narrow the list, and must not be ignored.
-func only(q url.Values, names ...string) error {
+func only(q url.Values, names ...string) error { return known(q, "list", slices.Concat(names, paging)) }
+
+// known refuses a parameter that is not among all those of what is asked for.
+func known(q url.Values, of string, all []string) error {
 	for _, name := range slices.Sorted(maps.Keys(q)) {
-		if slices.Contains(names, name) || slices.Contains(paging, name) {
+		if slices.Contains(all, name) {
 			continue
 		}
-		all := slices.Concat(names, paging)
 		if near := wording.Nearest(name, all); near != "" {
-			return refuse(short(name), "is not a parameter of this list; did you mean "+near+"?")
+			return refuse(short(name), "is not a parameter of this "+of+"; did you mean "+near+"?")
 		}
-		return refuse(short(name), "is not a parameter of this list; there are "+strings.Join(all, ", "))
+		return refuse(short(name), "is not a parameter of this "+of+"; there are "+strings.Join(all, ", "))
 	}
 	return nil
 }
@@ -97,6 +99,9 @@ func digits(s string) (n int, ok bool) {
 	return n, s != ""
 }
 
+// maxListed is how many values a list of a filter has at most.
+const maxListed = 100
+
 // list is all values of the parameters, repeated or separated by commas.
 func list(q url.Values, params ...string) ([]string, error) {
 	var all []string
@@ -108,7 +113,7 @@ func list(q url.Values, params ...string) ([]string, error) {
 				}
 			}
 		}
-		if len(all) > 100 {
+		if len(all) > maxListed {
 			return nil, refuse(p, "must name at most 100 values")
 		}
 	}
@@ -215,9 +220,7 @@ func DecodeEventFilter(q url.Values) (f job.EventFilter, p Paging, err error) {
 	if f.Types, err = list(q, "types", "type"); err != nil {
 		return f, p, err
 	}
-	for i, t := range f.Types {
-		f.Types[i] = strings.ReplaceAll(t, ":", ".")
-	}
+	f.Types = dotted(f.Types)
 	if f.Queues, err = list(q, "queues", "queue"); err != nil {
 		return f, p, err
 	}

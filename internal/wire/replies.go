@@ -265,6 +265,27 @@ func ReadEvents(body []byte) ([]job.Event, error) {
 	return es, nil
 }
 
+// ReadEventSpan reads from a page of the log that begins with its oldest event which part of
+// it is there.
+func ReadEventSpan(body []byte) (s job.EventSpan, err error) {
+	es, err := ReadEvents(body)
+	if err != nil {
+		return s, err
+	}
+	var r struct {
+		Total int64 `json:"total"`
+	}
+	if err := read(body, &r); err != nil {
+		return s, err
+	}
+	s.First = 1
+	if len(es) > 0 {
+		s.First = es[0].Seq
+	}
+	s.Last = s.First + r.Total - 1
+	return s, nil
+}
+
 // readEventData takes the members that every event carries out of its data.
 func readEventData(e *job.Event, raw json.RawMessage) error {
 	if raw == nil {

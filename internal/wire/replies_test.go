@@ -191,7 +191,7 @@ func TestReadEvents(t *testing.T) {
 		{Seq: 1<<62 + 5, Type: "job.activated", Time: at, JobID: testID, JobType: "a.b", Queue: "q"},
 		{Seq: 3, Type: "worker.stale", Time: at, Data: json.RawMessage(`{"worker_id":"w"}`)},
 	}
-	if got, err := ReadEvents(AppendEvents(nil, want, Paging{Limit: 10})); err != nil || !reflect.DeepEqual(got, want) {
+	if got, err := ReadEvents(AppendEvents(nil, want, 3, Paging{Limit: 10})); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 }

@@ -1,7 +1,9 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/outrider-jobs/outrider/internal/rawjson"
@@ -73,6 +75,9 @@ func AppendWorker(dst []byte, w job.WorkerInfo) []byte {
 	return b.Close()
 }
 
+// going is the directive to a worker whom no operator wishes anything else.
+const going = "running"
+
 // stateOf is what a worker says of itself, or stale if it is silent.
 func stateOf(w job.WorkerInfo) string {
 	switch {
@@ -90,7 +95,7 @@ func appendWorker(b *rawjson.Writer, w job.WorkerInfo) {
 	b.Str("worker_id", w.ID)
 	b.Str("state", stateOf(w))
 	b.Optional("reported_state", w.State)
-	b.Optional("directive", w.Directive)
+	b.Str("directive", cmp.Or(w.Directive, going))
 	b.Bool("stale", w.Stale)
 	b.Optional("hostname", w.Hostname)
 	someInt(b, "pid", w.PID)
@@ -172,7 +177,7 @@ func (o workerObject) info() job.WorkerInfo {
 		o.Queues = nil
 	}
 	return job.WorkerInfo{ID: o.ID, Hostname: o.Hostname, PID: o.PID, Queues: o.Queues, Concurrency: o.Concurrency, Labels: o.Labels.named, LabelList: o.Labels.list,
-		Version: o.Version, State: o.State, Directive: o.Directive, Active: o.Active, Stale: o.Stale, StartedAt: o.StartedAt, BeatAt: o.BeatAt}
+		Version: o.Version, State: o.State, Directive: strings.TrimSuffix(o.Directive, going), Active: o.Active, Stale: o.Stale, StartedAt: o.StartedAt, BeatAt: o.BeatAt}
 }
 
 // labelsObject are labels by their names, or a list of them.

@@ -29,7 +29,7 @@ func workersKnown(k *kit) {
 	}
 	k.beat(job.Beat{Worker: job.WorkerInfo{ID: "second", State: "drain"}, Jobs: []job.Claim{{ID: newID()}, {ID: newID()}}})
 	ws, err := k.s.Workers(k.ctx())
-	if err != nil || len(ws) != 2 || ws[0].ID != "second" || ws[0].State != "drain" || ws[0].Active != 2 || ws[1].ID != want.ID {
+	if err != nil || len(ws) != 2 || ws[0].ID != "second" || ws[0].State != "drain" || ws[0].Active != 0 || ws[1].ID != want.ID {
 		k.t.Fatalf("%+v, %v", ws, err)
 	}
 	one, err := k.s.Worker(k.ctx(), want.ID)
@@ -39,6 +39,14 @@ func workersKnown(k *kit) {
 	one.BeatAt, want.BeatAt = time.Time{}, time.Time{}
 	if fmt.Sprint(one) != fmt.Sprint(want) {
 		k.t.Errorf("got  %+v\nwant %+v", one, want)
+	}
+	k.named("a")
+	k.named("b")
+	k.fetch(job.FetchRequest{Worker: want.ID, Count: 2})
+	k.beat(job.Beat{Worker: job.WorkerInfo{ID: want.ID, Active: 7}}) // what it holds counts, and not what it tells
+	one, err = k.s.Worker(k.ctx(), want.ID)
+	if ws, listed := k.s.Workers(k.ctx()); err != nil || listed != nil || one.Active != 2 || len(ws) != 2 || ws[1].Active != 2 || ws[0].Active != 0 {
+		k.t.Errorf("it holds two jobs: %+v, %v; in the list %+v, %v", one, err, ws, listed)
 	}
 	if _, err := k.s.Deregister(k.ctx(), want.ID); err != nil {
 		k.t.Fatal(err)

@@ -23,7 +23,7 @@ type verdict struct {
 // that it puts into schedules and reservations, and deadlines that are far away.
 func Run(t *testing.T, open func(t *testing.T) job.Service) {
 	for _, v := range slices.Concat(pushing, batching, fetching, versioning, large, waiting, refusing, holding, acking, lateness,
-		failing, retrying, beating, rostering, directing, operating, deadLetters, expiring, telling, again,
+		failing, retrying, beating, rostering, directing, operating, deadLetters, expiring, telling, following, again,
 		uniqueness, deduplicating, keeping, warning, limiting, tenancy, progressing, schemas, flowing, runningQueues, pooling, administering, inBulk, closed) {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()

@@ -168,6 +168,16 @@ func events(t *testing.T, s job.Store) {
 }
 
 func pruneEvents(t *testing.T, s job.Store) {
+	span := func(want job.EventSpan) {
+		t.Helper()
+		view(t, s, func(tx job.ReadTx) error {
+			if got, err := tx.EventSpan(); got != want || err != nil {
+				t.Errorf("%+v, %v; want %+v", got, err, want)
+			}
+			return nil
+		})
+	}
+	span(job.EventSpan{First: 1})
 	for range 5 {
 		insert(t, s, New(t, "q", nil))
 	}
@@ -175,14 +185,23 @@ func pruneEvents(t *testing.T, s job.Store) {
 		if more, err := tx.PruneEvents(Now, 10); more || err != nil {
 			t.Errorf("nothing is old enough: %v, %v", more, err)
 		}
+		return nil
+	})
+	span(job.EventSpan{First: 1, Last: 5})
+	update(t, s, func(tx job.Tx) error {
 		if more, err := tx.PruneEvents(Now.Add(time.Second), 2); !more || err != nil {
 			t.Errorf("two of five: %v, %v", more, err)
 		}
+		return nil
+	})
+	span(job.EventSpan{First: 3, Last: 5})
+	update(t, s, func(tx job.Tx) error {
 		if more, err := tx.PruneEvents(Now.Add(time.Second), 10); more || err != nil {
 			t.Errorf("the rest: %v, %v", more, err)
 		}
 		return nil
 	})
+	span(job.EventSpan{First: 6, Last: 5})
 	insert(t, s, New(t, "q", nil))
 	view(t, s, func(tx job.ReadTx) error {
 		es, err := tx.Events(job.EventFilter{Limit: 10})

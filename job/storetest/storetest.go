@@ -84,6 +84,8 @@ func Run(t *testing.T, open func(t *testing.T) job.Store) {
 		{"the first of a lane is found", laneHeads},
 		{"who is behind is not claimed", behind},
 		{"schemas are kept in their order, each once", schemas},
+		{"webhooks come back as they were stored", webhooks},
+		{"what a webhook could not deliver is kept and goes with it", deliveries},
 		{"what is set of a queue is kept, and holds under the template", settings},
 		{"of a paused queue nothing is available", pausedQueues},
 		{"a queue can be made and deleted", madeQueues},

@@ -189,6 +189,15 @@ func TestRefusalsAreCountedAndLogged(t *testing.T) {
 		if missing, wrong, role := a.Refused(); missing != 3 || wrong != 3 || role != 3 {
 			t.Errorf("counted %d, %d, %d", missing, wrong, role)
 		}
+		shown := serve(h, "GET", "/metrics", "").Body.String()
+		for _, line := range []string{`ojs_auth_refused_total{reason="no_token"} 3`, `ojs_auth_refused_total{reason="wrong_token"} 3`, `ojs_auth_refused_total{reason="role"} 3`} {
+			if !strings.Contains(shown, line) {
+				t.Errorf("the metrics lack %s", line)
+			}
+		}
+		if strings.Contains(shown, "nobody-may-see") {
+			t.Error("the metrics have a token")
+		}
 		if n := strings.Count(log.String(), "refused:"); n != 1 {
 			t.Errorf("%d lines:\n%s", n, log)
 		}

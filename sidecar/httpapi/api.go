@@ -37,7 +37,9 @@ type Options struct {
 	NewRequestID func() string    // nil: "req_" and a UUIDv7
 	Outboxes     []Outbox         // that this process relays; their names must differ
 	Settings     []Setting        // of this server, without secrets, as an operator may see them
+	Webhooks     Webhooks         // that this process keeps; nil: it keeps none
 	Memory       *Budget          // that bodies take; nil: one of DefaultBudget
+	Streams      *Streams         // the live streams; nil: NewStreams(0)
 
 	// Access knows who may ask what. With nil whoever can reach the server may use it.
 	Access *Access
@@ -65,6 +67,9 @@ func (o Options) withDefaults() Options {
 	o.Log = cmp.Or(o.Log, slog.Default())
 	if o.Memory == nil {
 		o.Memory = NewBudget(0)
+	}
+	if o.Streams == nil {
+		o.Streams = NewStreams(0)
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -96,10 +101,12 @@ type api struct {
 	started   time.Time
 	unhealthy atomic.Bool // as the latest health check was told
 	named     [][2]string // the endpoints of the manifest
+	feeds     feeds
+	times     times
 }
 
 func newEcho(svc job.Service, opts Options) *echo.Echo {
-	a := &api{Options: opts.withDefaults(), svc: svc, enqueue: svc.EnqueueChecked}
+	a := &api{Options: opts.withDefaults(), svc: svc, enqueue: svc.EnqueueChecked, times: usual}
 	a.started = a.Now()
 	if s, ok := svc.(interface {
 		EnqueueNew(context.Context, ...job.Checked) ([]job.Receipt, error)

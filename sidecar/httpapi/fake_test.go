@@ -26,6 +26,7 @@ type fake struct {
 	fakeSchemas
 	queueFake
 	fakePools
+	fakeFollow
 	calls      atomic.Int64 // of any method
 	enqueue    func(context.Context, ...job.Envelope) ([]job.Receipt, error)
 	fetch      func(context.Context, job.FetchRequest) ([]*job.Job, error)
@@ -353,9 +354,18 @@ func quiet() Options {
 		Now:          func() time.Time { return noon },
 		NewRequestID: func() string { return "req_test" },
 		Outboxes:     outboxes(),
+		Streams:      ended(), // or the answers of some routes would go on
+		Webhooks:     hooked{},
 		Settings: []wire.Setting{{Name: "lag_seconds", Value: []string{"30s"}, Origin: "--lag-seconds"}, {Name: "database", Origin: "default"},
 			{Name: "queues", Value: []string{"a", "b"}, List: true, Origin: "OUTRIDER_QUEUES"}},
 	}
+}
+
+// ended are the streams of a server that stops.
+func ended() *Streams {
+	s := NewStreams(0)
+	s.End(0)
+	return s
 }
 
 // serve answers one request that is written as text: the request line,

@@ -12,9 +12,9 @@ import (
 func TestUnknownFiltersOfLists(t *testing.T) {
 	named := strings.NewReplacer(":id", string(idOne), ":name", "mail", ":key", strings.Repeat("0", 64))
 	lists := 0
-	for _, r := range newEcho(world(), quiet()).Routes() {
+	for _, r := range Routes() {
 		path := named.Replace(r.Path)
-		if r.Method != "GET" || serve(New(world(), quiet()), "GET", path+"?limit=0", "").Code != 400 {
+		if r.Method != "GET" || r.Stream || serve(New(world(), quiet()), "GET", path+"?limit=0", "").Code != 400 {
 			continue
 		}
 		lists++

@@ -19,7 +19,11 @@ func addLimits(f *fake) {
 		return one, nil
 	}
 	f.limits = func(_ context.Context, q job.LimitFilter) (job.LimitPage, error) {
-		return job.LimitPage{Limits: []job.LimitInfo{one, {Key: "@mail", Pace: job.Pace{Concurrency: 1}, Permits: job.Permits{Limit: 1, Left: 1}}}[:min(q.Limit, 2)], Total: 2}, nil
+		page := job.LimitPage{Limits: []job.LimitInfo{one, {Key: "@mail", Pace: job.Pace{Concurrency: 1}, Permits: job.Permits{Limit: 1, Left: 1}}}[:min(q.Limit, 2)], Total: 2}
+		if q.Limit == 1 {
+			page.Next = one.Key
+		}
+		return page, nil
 	}
 	f.limit = func(_ context.Context, key string) (job.LimitInfo, error) { return find(key) }
 	f.override = func(_ context.Context, key string, p job.Pace) (job.LimitInfo, error) {

@@ -47,7 +47,7 @@ func (a *api) prometheus(c echo.Context) error {
 		return err
 	}
 	registry := prometheus.NewRegistry()
-	if err := registry.Register(scrape{m}); err != nil {
+	if err := registry.Register(scrape{m, a.Access}); err != nil {
 		return err
 	}
 	families, err := registry.Gather()
@@ -79,14 +79,18 @@ var (
 	failedOf    = prometheus.NewDesc("ojs_job_failed_total", "Attempts that ended badly since the server started.", []string{"queue"}, nil)
 	discardedOf = prometheus.NewDesc("ojs_job_discarded_total", "Jobs that were discarded since the server started.", []string{"queue"}, nil)
 	rejectedOf  = prometheus.NewDesc("ojs_backpressure_rejected_total", "Jobs that were refused since the server started, because their queue was full.", []string{"queue"}, nil)
+	refusedOf   = prometheus.NewDesc("ojs_auth_refused_total", "Requests that were refused since the server started, by whether they had no token, one that is not known, or one of another role.", []string{"reason"}, nil)
 )
 
 // scrape is what one request is shown.
-type scrape struct{ job.Metrics }
+type scrape struct {
+	job.Metrics
+	access *Access // nil without roles
+}
 
 // Describe is part of [prometheus.Collector].
 func (s scrape) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{depthOf, deadOf, workersOf, uptimeOf, enqueuedOf, completedOf, failedOf, discardedOf, rejectedOf} {
+	for _, d := range []*prometheus.Desc{depthOf, deadOf, workersOf, uptimeOf, enqueuedOf, completedOf, failedOf, discardedOf, rejectedOf, refusedOf} {
 		to <- d
 	}
 }
@@ -100,6 +104,15 @@ func (s scrape) Collect(to chan<- prometheus.Metric) {
 	gauge(workersOf, float64(s.Workers.Running), "running")
 	gauge(workersOf, float64(s.Workers.Quiet), "quiet")
 	gauge(workersOf, float64(s.Workers.Stale), "stale")
+	if s.access != nil {
+		missing, wrong, role := s.access.Refused()
+		for _, c := range []struct {
+			reason string
+			n      int64
+		}{{"no_token", missing}, {"wrong_token", wrong}, {"role", role}} {
+			to <- prometheus.MustNewConstMetric(refusedOf, prometheus.CounterValue, float64(c.n), c.reason)
+		}
+	}
 	for _, q := range bounded(s.Queues) {
 		for _, state := range job.States {
 			gauge(depthOf, float64(q.Counts[state]), q.Name, string(state))

@@ -39,7 +39,7 @@ const v1 = "/ojs/v1"
 func (a *api) routes() []Route {
 	return slices.Concat(
 		under(v1, a.jobRoutes(), a.progressRoutes(), a.workerRoutes(), a.queueRoutes(), a.deadRoutes(), a.bulkRoutes(), a.keyRoutes(), a.cronRoutes(),
-			a.workflowRoutes(), a.limitRoutes(), a.schemaRoutes(), a.eventRoutes(), a.outboxRoutes(), a.adminRoutes(), a.dashboardRoutes()),
+			a.workflowRoutes(), a.limitRoutes(), a.schemaRoutes(), a.eventRoutes(), a.webhookRoutes(), a.outboxRoutes(), a.adminRoutes(), a.dashboardRoutes()),
 		a.systemRoutes(), a.shortRoutes())
 }
 
@@ -262,9 +262,36 @@ func (a *api) schemaRoutes() []Route {
 func (a *api) eventRoutes() []Route {
 	return []Route{
 		{"GET", "/events", readers, "3.18", "read the log of events", false, a.eventLog},
+		{"GET", "/events/stream", readers, "3.18", "follow events as they happen", true, a.eventStream},
+		{"GET", "/events/:event_id", readers, "3.18", "read an event", false, a.event},
+		{"GET", "/jobs/:id/events", anyRole, "3.18", "follow a job until it has ended", true, a.jobStream},
+		{"GET", "/jobs/:id/progress/stream", anyRole, "3.17", "follow the progress of a job", true, a.progressStream},
+		{"GET", "/queues/:name/events", readers, "3.18", "follow a queue", true, a.queueStream},
+		{"GET", "/admin/stats/stream", readers, "3.18", "follow events, and how the server does", true, a.statsStream},
+		{"GET", "/ws", readers, "3.18", "follow events over WebSocket", true, a.socket},
 		{"GET", "/events/:id/history", anyRole, "3.17", "read the events of a job", false, a.history},
 		{"GET", "/jobs/:id/history", anyRole, "3.17", "read the events of a job", false, a.history},
 	}
+}
+
+// webhookRoutes are those of webhooks.
+func (a *api) webhookRoutes() []Route {
+	const all, one = "/webhooks/subscriptions", "/webhooks/subscriptions/:id"
+	kept := job.WebhookService(struct{ job.WebhookService }{a.Webhooks})
+	rs := []Route{
+		{"POST", all, operators, "3.24", "subscribe a URL to events", false, a.createWebhook},
+		{"GET", all, readers, "3.24", "list webhook subscriptions", false, handleAll(kept.Webhooks, wire.AppendWebhooks)},
+		{"GET", one, readers, "3.24", "read a webhook subscription", false, handle(fromPath("id"), kept.Webhook, wire.AppendWebhook)},
+		{"PATCH", one, operators, "3.24", "change parts of a webhook subscription", false, a.changeWebhook(wire.DecodeWebhookChange)},
+		{"PUT", one, operators, "3.24", "replace a webhook subscription", false, a.changeWebhook(wire.DecodeWebhookReplacement)},
+		{"DELETE", one, operators, "3.24", "remove a webhook subscription", false, handleBoth(fromPath("id"), a.deleteWebhook, wire.AppendWebhookDeleted)},
+		{"POST", one + "/test", operators, "3.24", "send a test event, and wait for the answer", false, handle(fromPath("id"), kept.TestWebhook, wire.AppendWebhookTrial)}, // bodies are not looked at
+		{"POST", one + "/rotate-secret", operators, "3.24", "give a webhook subscription another secret", false, handle(fromPath("id"), kept.RotateWebhookSecret, wire.AppendNewSecret)},
+	}
+	for i := range rs {
+		rs[i].handle = a.withWebhooks(rs[i].handle)
+	}
+	return rs
 }
 
 // outboxRoutes are those of the outboxes that this process relays.

@@ -12,7 +12,8 @@ import (
 
 // manifest says what this server is and can do (contract §3.21).
 func (a *api) manifest(c echo.Context) error {
-	about := wire.About{Version: a.Version, Backend: a.Backend, BaseURL: a.scheme() + "://" + c.Request().Host + v1, Endpoints: a.named}
+	about := wire.About{Version: a.Version, Backend: a.Backend, BaseURL: a.scheme() + "://" + c.Request().Host + v1, Endpoints: a.named,
+		Webhooks: a.Webhooks != nil, Delivers: a.Webhooks != nil && a.Webhooks.Deliver()}
 	return reply(c, http.StatusOK, func(dst []byte) []byte { return wire.AppendManifest(dst, about, profile(c)) })
 }
 

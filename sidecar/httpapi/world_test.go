@@ -246,6 +246,14 @@ func counting(f *fake) {
 		}
 		return es[:min(len(es), q.Limit)], nil
 	}
+	f.span = func(context.Context) (job.EventSpan, error) { return job.EventSpan{First: 1, Last: 3}, nil }
+	f.follow = func(ctx context.Context, _ job.EventFilter, fn func(job.News) error) error {
+		es, _ := f.events(ctx, job.EventFilter{Limit: 3})
+		_ = fn(job.News{Seen: 1})
+		_ = fn(job.News{Seen: 3, Events: es[1:]})
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	f.health = func(context.Context) (job.Health, error) {
 		return job.Health{OK: true, Backend: "sqlite", Latency: 2 * time.Millisecond, Uptime: 90 * time.Second, Time: noon, Queues: 3, Paused: 1, Workers: 5, StaleNow: 2}, nil
 	}
