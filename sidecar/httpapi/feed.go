@@ -82,9 +82,7 @@ type reader struct {
 	gauges bool          // it is told metrics, too
 	fresh  atomic.Bool   // and there are new ones
 
-	// Of the feed, under its mu.
-	seen int64 // all up to the event with this Seq was told, or is none of its
-	away bool  // it reads the log itself
+	seen int64 // all up to the event with this Seq was told, or is none of its; of the feed, under its mu
 }
 
 func (r *reader) rouse() {
@@ -137,7 +135,6 @@ type feeds struct {
 // join adds a reader, who is told what is committed from now on. leave must follow.
 func (a *api) join(ctx context.Context, r *reader) (*feed, error) {
 	r.wake, r.all = make(chan struct{}, 1), r.filter.All()
-	r.away = true // until it is known where the follower is
 	a.feeds.mu.Lock()
 	f := a.feeds.now
 	if f == nil {
@@ -157,7 +154,7 @@ func (a *api) join(ctx context.Context, r *reader) (*feed, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	r.seen, r.away = f.last, false
+	r.seen = f.last
 	return f, nil
 }
 
@@ -277,7 +274,6 @@ func (f *feed) put(n job.News) (readers int) {
 	hit := f.jobsOf(n.Events)
 	for r := range f.readers {
 		switch {
-		case r.away:
 		case r.seen == before && !n.Gap && !r.wants(n.Events, hit):
 			r.seen = f.last
 		default:
@@ -351,24 +347,15 @@ func (f *feed) took(r *reader, upTo int64) {
 	r.seen = upTo
 }
 
-// depart has the reader read the log itself; it says up to where that must be read at
-// least.
-func (f *feed) depart(r *reader) (upTo int64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	r.away = true
-	return f.last
-}
-
-// arrive ends that for a reader who was told everything up to a Seq, if what comes behind
-// it is kept here. If not, the reader must read up to upTo at least.
+// arrive takes in a reader who was told everything up to a Seq, if what comes behind it is
+// kept here. If not, the reader must read the log itself, up to upTo at least.
 func (f *feed) arrive(r *reader, seen int64) (upTo int64, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if seen < f.base {
 		return f.last, false
 	}
-	r.seen, r.away = seen, false
+	r.seen = seen
 	r.rouse()
 	return f.last, true
 }

@@ -254,6 +254,30 @@ func TestStreamsGoOn(t *testing.T) {
 	}
 }
 
+// A reader who reads the log may be ahead of the follower: nothing is told twice.
+func TestAReplayAheadOfTheFollower(t *testing.T) {
+	goOn := make(chan struct{})
+	s := newStreaming(t, func(a *api) {
+		f := a.svc.(*fake)
+		f.follow = func(ctx context.Context, _ job.EventFilter, fn func(job.News) error) error {
+			_ = fn(job.News{Seen: 3})
+			<-goOn
+			es, _ := f.events(ctx, job.EventFilter{After: 3, Limit: 2})
+			_ = fn(job.News{Seen: 5, Events: es})
+			es, _ = f.events(ctx, job.EventFilter{After: 5, Limit: 1})
+			_ = fn(job.News{Seen: 6, Events: es})
+			<-ctx.Done()
+			return ctx.Err()
+		}
+	})
+	s.add(some(5, "mail")...)
+	r := s.open("/events/stream", "1")
+	r.all(2, 5)
+	s.add(some(1, "mail")...)
+	close(goOn)
+	r.all(6, 6)
+}
+
 // What is not kept any more, and what never was, is told as a gap, and the oldest follows.
 func TestStreamsTellOfAGap(t *testing.T) {
 	s := newStreaming(t, nil)
