@@ -97,7 +97,8 @@ type feed struct {
 	a    *api
 	stop context.CancelFunc
 
-	ready chan struct{} // closed when it is known where the follower begins
+	ready chan struct{} // closed when it is known where the follower begins, or why it does not
+	err   error         // why not; not written behind that
 	over  chan struct{} // closed when the follower has ended
 
 	mu      sync.Mutex
@@ -151,6 +152,10 @@ func (a *api) join(ctx context.Context, r *reader) (*feed, error) {
 	case <-a.Streams.closing.Done():
 		a.leave(f, r)
 		return nil, errClosing()
+	}
+	if f.err != nil {
+		a.leave(f, r)
+		return nil, f.err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -230,11 +235,26 @@ func (f *feed) follow(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		if after == job.FromNow {
+			f.refuse(err)
+			return
+		}
 		f.a.Log.Debug("the log of events could not be followed; it is tried again", "err", err)
 		if rest(ctx, feedRetry) != nil {
 			return
 		}
 	}
+}
+
+// refuse ends a feed that could not begin. Who comes next begins another one.
+func (f *feed) refuse(err error) {
+	f.a.feeds.mu.Lock()
+	if f.a.feeds.now == f {
+		f.a.feeds.now = nil
+	}
+	f.a.feeds.mu.Unlock()
+	f.err = err
+	close(f.ready)
 }
 
 // rest waits, or returns why not.
