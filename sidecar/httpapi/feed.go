@@ -82,9 +82,7 @@ type reader struct {
 	gauges bool          // it is told metrics, too
 	fresh  atomic.Bool   // and there are new ones
 
-	// Of the feed, under its mu.
-	seen int64 // all up to the event with this Seq was told, or is none of its
-	away bool  // it reads the log itself
+	seen int64 // all up to the event with this Seq was told, or is none of its; of the feed, under its mu
 }
 
 func (r *reader) rouse() {
@@ -99,7 +97,8 @@ type feed struct {
 	a    *api
 	stop context.CancelFunc
 
-	ready chan struct{} // closed when it is known where the follower begins
+	ready chan struct{} // closed when it is known where the follower begins, or why it does not
+	err   error         // why not; not written behind that
 	over  chan struct{} // closed when the follower has ended
 
 	mu      sync.Mutex
@@ -137,7 +136,6 @@ type feeds struct {
 // join adds a reader, who is told what is committed from now on. leave must follow.
 func (a *api) join(ctx context.Context, r *reader) (*feed, error) {
 	r.wake, r.all = make(chan struct{}, 1), r.filter.All()
-	r.away = true // until it is known where the follower is
 	a.feeds.mu.Lock()
 	f := a.feeds.now
 	if f == nil {
@@ -155,9 +153,13 @@ func (a *api) join(ctx context.Context, r *reader) (*feed, error) {
 		a.leave(f, r)
 		return nil, errClosing()
 	}
+	if f.err != nil {
+		a.leave(f, r)
+		return nil, f.err
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	r.seen, r.away = f.last, false
+	r.seen = f.last
 	return f, nil
 }
 
@@ -233,11 +235,26 @@ func (f *feed) follow(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		if after == job.FromNow {
+			f.refuse(err)
+			return
+		}
 		f.a.Log.Debug("the log of events could not be followed; it is tried again", "err", err)
 		if rest(ctx, feedRetry) != nil {
 			return
 		}
 	}
+}
+
+// refuse ends a feed that could not begin. Who comes next begins another one.
+func (f *feed) refuse(err error) {
+	f.a.feeds.mu.Lock()
+	if f.a.feeds.now == f {
+		f.a.feeds.now = nil
+	}
+	f.a.feeds.mu.Unlock()
+	f.err = err
+	close(f.ready)
 }
 
 // rest waits, or returns why not.
@@ -277,7 +294,6 @@ func (f *feed) put(n job.News) (readers int) {
 	hit := f.jobsOf(n.Events)
 	for r := range f.readers {
 		switch {
-		case r.away:
 		case r.seen == before && !n.Gap && !r.wants(n.Events, hit):
 			r.seen = f.last
 		default:
@@ -351,22 +367,15 @@ func (f *feed) took(r *reader, upTo int64) {
 	r.seen = upTo
 }
 
-// depart has the reader read the log itself.
-func (f *feed) depart(r *reader) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	r.away = true
-}
-
-// arrive ends that for a reader who was told everything up to a Seq, if what comes behind
-// it is kept here. If not, the reader must read up to upTo at least.
+// arrive takes in a reader who was told everything up to a Seq, if what comes behind it is
+// kept here. If not, the reader must read the log itself, up to upTo at least.
 func (f *feed) arrive(r *reader, seen int64) (upTo int64, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if seen < f.base {
 		return f.last, false
 	}
-	r.seen, r.away = seen, false
+	r.seen = seen
 	r.rouse()
 	return f.last, true
 }

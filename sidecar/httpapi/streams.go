@@ -159,7 +159,6 @@ func (f *feed) replay(ctx context.Context, r *reader, from behind, out outlet) e
 		}
 		seen = span.First - 1
 	}
-	f.depart(r)
 	for {
 		select {
 		case <-f.a.Streams.closing.Done():

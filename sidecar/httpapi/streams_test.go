@@ -254,6 +254,63 @@ func TestStreamsGoOn(t *testing.T) {
 	}
 }
 
+// A reader who reads the log may be ahead of the follower: nothing is told twice.
+func TestAReplayAheadOfTheFollower(t *testing.T) {
+	goOn := make(chan struct{})
+	s := newStreaming(t, func(a *api) {
+		f := a.svc.(*fake)
+		f.follow = func(ctx context.Context, _ job.EventFilter, fn func(job.News) error) error {
+			_ = fn(job.News{Seen: 3})
+			<-goOn
+			es, _ := f.events(ctx, job.EventFilter{After: 3, Limit: 2})
+			_ = fn(job.News{Seen: 5, Events: es})
+			es, _ = f.events(ctx, job.EventFilter{After: 5, Limit: 1})
+			_ = fn(job.News{Seen: 6, Events: es})
+			<-ctx.Done()
+			return ctx.Err()
+		}
+	})
+	s.add(some(5, "mail")...)
+	r := s.open("/events/stream", "1")
+	r.all(2, 5)
+	s.add(some(1, "mail")...)
+	close(goOn)
+	r.all(6, 6)
+}
+
+// A stream that cannot begin is refused, and the next one is tried anew. A log that cannot be
+// read for a while is read again, and nothing is lost.
+func TestTheLogCannotBeFollowed(t *testing.T) {
+	fails := 1
+	s := newStreaming(t, func(a *api) {
+		f := a.svc.(*fake)
+		follow := f.follow
+		f.follow = func(ctx context.Context, q job.EventFilter, fn func(job.News) error) error {
+			if fails--; fails >= 0 {
+				return job.Errorf(job.Unavailable, "the disk is slow")
+			}
+			told := 0
+			return follow(ctx, q, func(n job.News) error {
+				if err := fn(n); err != nil {
+					return err
+				}
+				if told += len(n.Events); told == 2 {
+					return job.Errorf(job.Unavailable, "the disk is slow")
+				}
+				return nil
+			})
+		}
+	})
+	if refused := s.open("/events/stream", ""); refused.StatusCode != 503 {
+		t.Errorf("the first: %d", refused.StatusCode)
+	}
+	r := s.open("/events/stream", "")
+	for i := range int64(5) {
+		s.add(some(1, "mail")...)
+		r.all(i+1, i+1)
+	}
+}
+
 // What is not kept any more, and what never was, is told as a gap, and the oldest follows.
 func TestStreamsTellOfAGap(t *testing.T) {
 	s := newStreaming(t, nil)
