@@ -57,7 +57,7 @@ func (e Event) ReplacedBy() ID {
 // A Store calls it when it writes the job.
 func (j *Job) TakeEvents() []Event {
 	es := j.events
-	j.events, j.was, j.moved, j.left = nil, None, false, None
+	j.events, j.was, j.moved, j.left = nil, 0, false, 0
 	return es
 }
 
@@ -65,7 +65,7 @@ func (j *Job) TakeEvents() []Event {
 // since it was read or stored, the one before, and None for a new job.
 func (j *Job) Was() State {
 	if j.moved {
-		return j.was
+		return j.was.state()
 	}
 	return j.State
 }
@@ -107,7 +107,7 @@ func (j *Job) trace(o *rawjson.Writer) {
 func (j *Job) addEnqueued(now time.Time) {
 	j.addEvent("job.enqueued", now, func(o *rawjson.Writer) {
 		o.Str("state", string(j.State))
-		o.Optional("from", string(j.left))
+		o.Optional("from", string(j.left.state()))
 		o.Int("priority", int64(j.Priority))
 	})
 }
@@ -144,8 +144,8 @@ func (j *Job) addDiscarded(now time.Time, f Failure) {
 
 // notFrom writes the state that the job comes from, unless it is the usual one.
 func (j *Job) notFrom(o *rawjson.Writer, usual State) {
-	if j.left != usual {
-		o.Optional("from", string(j.left))
+	if left := j.left.state(); left != usual {
+		o.Optional("from", string(left))
 	}
 }
 

@@ -17,9 +17,9 @@ type Job struct {
 	Status
 	keys   *keys   // what was read of Unique and Deduplication at PUSH; nil without a key, and out of a store
 	events []Event // what the verbs did and the store has not written yet
-	was    State   // before the first of them that moved it
+	was    mark    // before the first of them that moved it
 	moved  bool    // there was one
-	left   State   // before the last of them
+	left   mark    // before the last of them
 	rules  *Rules  // what the server decides; see Under
 
 	queue *QueueConfig // of its queue, where that is known; see In
@@ -157,6 +157,6 @@ func (j *Job) Clone() *Job {
 		l := *j.Lost
 		c.Lost = &l
 	}
-	c.events, c.was, c.moved, c.left, c.rules = nil, None, false, None, nil
+	c.events, c.was, c.moved, c.left, c.rules = nil, 0, false, 0, nil
 	return &c
 }

@@ -28,6 +28,19 @@ var States = []State{Scheduled, Available, Pending, Active, Retryable, Completed
 // StateCode is a state's place among [States], by which it is stored; -1 for none.
 func StateCode(st State) int64 { return int64(slices.Index(States, st)) }
 
+// mark is a state in one byte: a job has several, and its size is memory of every verb.
+// The zero mark is None.
+type mark uint8
+
+func markOf(st State) mark { return mark(StateCode(st) + 1) }
+
+func (m mark) state() State {
+	if m == 0 {
+		return None
+	}
+	return States[m-1]
+}
+
 // Terminal reports whether s is final: completed, cancelled or discarded.
 func (s State) Terminal() bool { return s == Completed || s == Cancelled || s == Discarded }
 
@@ -142,9 +155,9 @@ func (j *Job) move(on trigger, to State, now time.Time) error {
 		return j.refuse(on)
 	}
 	if !j.moved {
-		j.was, j.moved = j.State, true
+		j.was, j.moved = markOf(j.State), true
 	}
-	j.left = j.State
+	j.left = markOf(j.State)
 	j.State = to
 	if to == Available && on != onRequeue {
 		j.Seq = 0 // the store gives the next position in the queue

@@ -74,8 +74,8 @@ func newPlayback(t *testing.T) *playback {
 	s := sidecar.New(openStore(t), sidecar.Options{})
 	runDuties(t, s)
 	server := httptest.NewServer(httpapi.New(s, httpapi.Options{Log: slog.New(slog.DiscardHandler), Webhooks: webhooks.New(s, webhooks.Options{})}))
-	t.Cleanup(server.CloseClientConnections)
 	t.Cleanup(server.Close)
+	t.Cleanup(server.CloseClientConnections) // first, or the streams would be waited for
 	return &playback{server.URL, map[string]string{}, map[string]*bufio.Reader{}, 0}
 }
 

@@ -53,7 +53,7 @@ func AppendOpening(dst []byte, seen int64) []byte {
 func AppendFrame(dst []byte, e job.Event, d Dialect) []byte {
 	if d == OfSocket {
 		dst = changed(dst, e, d)
-		return message(dst, e.Type, e, func(dst []byte) []byte { return AppendStreamData(dst, e, d) })
+		return message(dst, e.Type, EventID(e), e, func(dst []byte) []byte { return AppendStreamData(dst, e, d) })
 	}
 	if d == OfJobs {
 		dst = changed(dst, e, d)
@@ -93,16 +93,18 @@ func oneLine(b []byte) {
 }
 
 // message appends the end of a message over a WebSocket, and a line feed behind it.
-func message(dst []byte, kind string, e job.Event, data func([]byte) []byte) []byte {
-	b := rawjson.Writer(dst)
-	b = append(b, `"event":`...)
-	b = append(rawjson.AppendString(b, kind), `,"id":"`...)
-	b = append(AppendEventID(b, e), `","timestamp":`...)
-	b = append(rawjson.AppendTime(b, e.Time), `,"data":`...)
-	from := len(b)
-	b = data(b)
-	oneLine(b[from:])
-	return append(b, "}\n"...)
+func message(dst []byte, kind, id string, e job.Event, data func([]byte) []byte) []byte {
+	from := len(dst)
+	dst = append(dst, `"event":`...)
+	dst = rawjson.AppendString(dst, kind)
+	if id != "" {
+		dst = append(append(append(dst, `,"id":"`...), id...), '"')
+	}
+	dst = append(dst, `,"timestamp":"`...)
+	dst = append(rawjson.AppendTime(dst, e.Time), `","data":`...)
+	dst = data(dst)
+	oneLine(dst[from:])
+	return append(dst, "}\n"...)
 }
 
 // changed appends the job.state_changed that an event brings, if it is a change of state.
@@ -118,7 +120,7 @@ func changed(dst []byte, e job.Event, d Dialect) []byte {
 		return b.Optional("from", string(from)).Str("to", string(to)).Time("timestamp", e.Time).Close()
 	}
 	if d == OfSocket {
-		return message(dst, changedEvent, e, data)
+		return message(dst, changedEvent, "", e, data)
 	}
 	return sent(dst, changedEvent, data)
 }

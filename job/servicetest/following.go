@@ -198,7 +198,9 @@ func followsUntil(k *kit) {
 
 // followsStates goes with jobs through their states, and compares what the events say.
 func followsStates(k *kit) {
-	j := k.push(func(e *job.Envelope) { e.Retry = []byte(`{"max_attempts":2,"initial_interval":"PT0.001S","jitter":false}`) })
+	j := k.push(func(e *job.Envelope) {
+		e.Retry = []byte(`{"max_attempts":2,"initial_interval":"PT0.001S","jitter":false}`)
+	})
 	k.fail(k.take(), job.Failure{Type: "E", Message: "m"})
 	k.fail(k.take(), job.Failure{Type: "E", Message: "m"})
 	if _, err := k.s.Retry(k.ctx(), j.ID); err != nil {

@@ -105,7 +105,9 @@ type api struct {
 	times     times
 }
 
-func newEcho(svc job.Service, opts Options) *echo.Echo {
+func newEcho(svc job.Service, opts Options) *echo.Echo { return newAPI(svc, opts).router() }
+
+func newAPI(svc job.Service, opts Options) *api {
 	a := &api{Options: opts.withDefaults(), svc: svc, enqueue: svc.EnqueueChecked, times: usual}
 	a.started = a.Now()
 	if s, ok := svc.(interface {
@@ -113,5 +115,5 @@ func newEcho(svc job.Service, opts Options) *echo.Echo {
 	}); ok {
 		a.enqueue = s.EnqueueNew
 	}
-	return a.router()
+	return a
 }

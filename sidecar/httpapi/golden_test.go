@@ -187,8 +187,11 @@ func TestGoldenCoversRoutes(t *testing.T) {
 // concrete is a path of a route with its parameters filled in.
 func concrete(path string) string {
 	id := string(idOne)
-	if strings.Contains(path, "/dead-letter/") {
+	switch {
+	case strings.Contains(path, "/dead-letter/"):
 		id = string(idDead)
+	case strings.Contains(path, "/webhooks/"):
+		id = "sub_a"
 	}
 	return strings.NewReplacer(":event_id", "evt_019cf15e-1200-7000-8000-000000000001", ":id", id, ":name", "mail", ":key", aKey, ":version", "2").Replace(path)
 }

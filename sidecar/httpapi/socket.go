@@ -43,7 +43,7 @@ func (a *api) socket(c echo.Context) error {
 	s := &session{a: a, conn: conn, ctx: ctx, channels: map[string]*subscription{}}
 	defer s.end(cancel)
 	conn.SetReadLimit(socketMessage)
-	defer context.AfterFunc(a.Streams.closing, func() { go s.goodbye(cancel) })()
+	defer context.AfterFunc(a.Streams.closing, func() { s.goodbye(cancel) })()
 	s.tasks.Go(s.ping)
 	for {
 		kind, raw, err := conn.Read(ctx)

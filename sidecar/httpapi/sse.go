@@ -98,7 +98,7 @@ func (a *api) open(c echo.Context, r *reader, from behind, begin func(*sse) (ope
 		return err
 	}
 	heads(c)
-	defer context.AfterFunc(s.closing, func() { s.within(farewell) })()
+	defer s.hurried()()
 	_ = s.conn.SetReadDeadline(time.Time{}) // that of the request would end the watch for a reader who leaves
 	if err := s.run(ctx, o, from); err != nil && !errors.Is(err, errDone) {
 		a.Log.Debug("a stream ended", "request_id", requestID(c), "route", c.Path(), "err", err)
@@ -159,6 +159,21 @@ func (s *sse) within(d time.Duration) {
 
 // streamStride is what a reader must take before the deadline of one write.
 const streamStride = 256 << 10
+
+// hurried gives a write that is under way little time when the server stops, until the
+// function that it returns is called.
+func (s *sse) hurried() (end func()) {
+	done := make(chan struct{})
+	stop := context.AfterFunc(s.closing, func() {
+		defer close(done)
+		s.within(farewell)
+	})
+	return func() {
+		if !stop() {
+			<-done // the answer is somebody else's behind this
+		}
+	}
+}
 
 // put writes without a flush. A reader who takes too little for long ends the stream.
 func (s *sse) put(p []byte) error {

@@ -102,23 +102,24 @@ func TestRefusedDeliveriesEnd(t *testing.T) {
 
 // A receiver may ask for more time, and not for less, and not for more than a day.
 func TestRetryAfter(t *testing.T) {
-	for header, want := range map[string]time.Duration{"90": 90 * time.Second, "5": 30 * time.Second, "9999999999999": 24 * time.Hour, "-5": 30 * time.Second, "soon": 30 * time.Second, "": 30 * time.Second} {
-		for _, code := range []int{429, 503, 500} {
-			bubble(t, func(t *testing.T, w *world) {
-				w.hook("*")
-				w.answers(func(arrival) (int, http.Header, error) { return code, http.Header{"Retry-After": {header}}, nil })
-				w.push(1, "a.b", "q")
-				settle(30 * time.Hour)
-				got := w.arrivals()
-				want := want
-				if code == 500 {
-					want = 30 * time.Second
-				}
-				if d := got[1].at.Sub(got[0].at).Round(10 * time.Millisecond); d != want {
-					t.Errorf("%d with %q: tried again after %v, want %v", code, header, d, want)
-				}
-			})
-		}
+	for _, tt := range []struct {
+		code   int
+		header string
+		want   time.Duration
+	}{
+		{429, "90", 90 * time.Second}, {503, "90", 90 * time.Second}, {500, "90", 30 * time.Second}, {503, "5", 30 * time.Second}, {429, "9999999999999", 24 * time.Hour},
+		{429, "-5", 30 * time.Second}, {429, "soon", 30 * time.Second}, {503, "", 30 * time.Second}, {429, "Sat, 01 Jan 2000 00:05:01 GMT", 5 * time.Minute},
+	} {
+		bubble(t, func(t *testing.T, w *world) {
+			w.hook("*")
+			w.answers(func(arrival) (int, http.Header, error) { return tt.code, http.Header{"Retry-After": {tt.header}}, nil })
+			w.push(1, "a.b", "q")
+			settle(26 * time.Hour)
+			got := w.arrivals()
+			if d := got[1].at.Sub(got[0].at); d.Round(time.Second) != tt.want {
+				t.Errorf("%d with %q: tried again after %v, want %v", tt.code, tt.header, d, tt.want)
+			}
+		})
 	}
 }
 

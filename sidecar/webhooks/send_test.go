@@ -114,11 +114,11 @@ func TestRedirects(t *testing.T) {
 		}
 		if r.URL.Path == "/round" {
 			hops.Add(1)
-			http.Redirect(rw, r, "/round", 307)
+			http.Redirect(rw, r, "/round", http.StatusTemporaryRedirect)
 			return
 		}
 		if r.URL.Path == "/three" && hops.Add(1) <= 3 {
-			http.Redirect(rw, r, "/three", 307)
+			http.Redirect(rw, r, "/three", http.StatusTemporaryRedirect)
 			return
 		}
 		body, _ := io.ReadAll(r.Body)
