@@ -351,13 +351,11 @@ func (f *feed) took(r *reader, upTo int64) {
 	r.seen = upTo
 }
 
-// depart has the reader read the log itself; it says up to where that must be read at
-// least.
-func (f *feed) depart(r *reader) (upTo int64) {
+// depart has the reader read the log itself.
+func (f *feed) depart(r *reader) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	r.away = true
-	return f.last
 }
 
 // arrive ends that for a reader who was told everything up to a Seq, if what comes behind

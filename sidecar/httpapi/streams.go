@@ -159,7 +159,7 @@ func (f *feed) replay(ctx context.Context, r *reader, from behind, out outlet) e
 		}
 		seen = span.First - 1
 	}
-	upTo := f.depart(r)
+	f.depart(r)
 	for {
 		select {
 		case <-f.a.Streams.closing.Done():
@@ -167,8 +167,8 @@ func (f *feed) replay(ctx context.Context, r *reader, from behind, out outlet) e
 			return errDone
 		default:
 		}
-		var kept bool
-		if upTo, kept = f.arrive(r, seen); kept {
+		upTo, kept := f.arrive(r, seen)
+		if kept {
 			return nil
 		}
 		events, more, err := f.page(ctx, r.filter, seen)
