@@ -30,14 +30,14 @@ func maintenanceIn(tx job.ReadTx, now time.Time) (job.Maintenance, error) {
 func (s *Sidecar) SetMaintenance(ctx context.Context, ask job.MaintenanceAsk) (m job.Maintenance, err error) {
 	now := s.now()
 	var before job.Maintenance
-	var next *job.QueueSettings
 	err = s.update(ctx, func(t *turn) error {
 		own, err := ownSettings(t, job.MaintenanceQueue)
 		if err != nil {
 			return err
 		}
 		before = own.Maintenance(now)
-		if next, err = own.WithMaintenance(ask, now); err != nil {
+		next, err := own.WithMaintenance(ask, now)
+		if err != nil {
 			return err
 		}
 		m = next.Maintenance(now)
@@ -49,9 +49,7 @@ func (s *Sidecar) SetMaintenance(ctx context.Context, ask job.MaintenanceAsk) (m
 	if err != nil {
 		return job.Maintenance{}, err
 	}
-	if _, err := s.closed.look(ctx, s); err != nil { // it is stored all the same
-		s.closed.set.Store(next)
-	}
+	s.mode.changes.Add(1)
 	switch {
 	case m.On:
 		s.log.Warn("in maintenance: no job is handed out, none is promoted and no schedule fires, until it is ended", "reason", m.Reason, "ends", m.Ends)
@@ -65,7 +63,7 @@ func (s *Sidecar) SetMaintenance(ctx context.Context, ask job.MaintenanceAsk) (m
 // endMaintenance ends a maintenance whose time is over, and says when the one that there
 // is will be.
 func (s *Sidecar) endMaintenance(ctx context.Context, now time.Time) (time.Time, error) {
-	set, err := s.closed.look(ctx, s)
+	set, err := view(ctx, s, func(tx job.ReadTx) (*job.QueueSettings, error) { return tx.QueueSettings(job.MaintenanceQueue) })
 	ends := set.MaintenanceEnd()
 	if err != nil || ends.IsZero() || now.Before(ends) {
 		return ends, err
@@ -83,9 +81,6 @@ func (s *Sidecar) endMaintenance(ctx context.Context, now time.Time) (time.Time,
 	if err != nil || !over {
 		return ends, err
 	}
-	if _, err := s.closed.look(ctx, s); err != nil { // it is over all the same
-		s.closed.set.Store(nil)
-	}
 	s.reopen("the maintenance is over; jobs are handed out again", set.Maintenance(ends.Add(-1)), now)
 	return time.Time{}, nil
 }
@@ -97,23 +92,27 @@ func (s *Sidecar) reopen(said string, m job.Maintenance, now time.Time) {
 	s.wakeups.ringAll("")
 }
 
-// closed is the maintenance that was stored last, for those who look often.
-type closed struct {
-	mu  sync.Mutex // held from the look at the store on, so that no older look comes later
-	set atomic.Pointer[job.QueueSettings]
+// mode remembers the maintenance, so that a server with nothing to do need not read it.
+type mode struct {
+	changes atomic.Int64 // how often it was changed here
+	mu      sync.Mutex
+	upto    int64 // the changes that known has seen
+	known   *job.QueueSettings
+	read    bool
 }
 
-// look reads it from the store, and keeps it.
-func (c *closed) look(ctx context.Context, s *Sidecar) (*job.QueueSettings, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	set, err := view(ctx, s, func(tx job.ReadTx) (*job.QueueSettings, error) { return tx.QueueSettings(job.MaintenanceQueue) })
-	if err == nil {
-		c.set.Store(set)
+// held reports whether schedules must not fire now. Where that cannot be read they may
+// try: they will not be able to store what they make.
+func (s *Sidecar) held(ctx context.Context) bool {
+	m, now := &s.mode, s.now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if at := m.changes.Load(); !m.read || m.upto != at {
+		set, err := view(ctx, s, func(tx job.ReadTx) (*job.QueueSettings, error) { return tx.QueueSettings(job.MaintenanceQueue) })
+		if err != nil {
+			return false
+		}
+		m.known, m.upto, m.read = set, at, true
 	}
-	return set, err
+	return m.known.Maintenance(now).On
 }
-
-// held reports whether schedules must not fire now, from memory: the duties look at the
-// store before the first of them fires.
-func (s *Sidecar) held() bool { return s.closed.set.Load().Maintenance(s.now()).On }

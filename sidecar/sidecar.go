@@ -65,7 +65,7 @@ type Sidecar struct {
 	spaces    spaces
 	keyed     keyed
 	totals    totals
-	closed    closed
+	mode      mode
 	clock     clock
 	roster    roster
 	quiet     chan struct{} // closed by Quiet

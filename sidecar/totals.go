@@ -88,7 +88,14 @@ func (s *Sidecar) Metrics(ctx context.Context) (job.Metrics, error) {
 	for _, q := range queues {
 		m.Queues = append(m.Queues, job.QueueMetrics{Name: q.Name, Counts: q.Counts, Dead: q.Dead, Totals: s.totals.read(q.Name)})
 	}
-	ws, err := s.Workers(ctx)
+	if err := s.loadRoster(ctx); err != nil {
+		return m, err
+	}
+	var ws []job.WorkerInfo
+	for w := range s.roster.all {
+		w.Stale = s.stale(w, now)
+		ws = append(ws, w)
+	}
 	m.Workers = job.CountWorkers(ws)
-	return m, err
+	return m, nil
 }

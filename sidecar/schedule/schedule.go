@@ -20,8 +20,8 @@ type Host struct {
 	Admit  func(context.Context, *job.Checked) error   // asks the middleware, which may change it
 	// AdmitFlow gives the jobs of a workflow their ids and asks the middleware for each.
 	AdmitFlow func(context.Context, *job.Flow) error
-	Held      func() bool       // whether no schedule fires now; nil: never
-	Show      func(...*job.Job) // takes out of jobs what is not to be shown; nil stands for none
+	Held      func(context.Context) bool // whether no schedule fires now; nil: never
+	Show      func(...*job.Job)          // takes out of jobs what is not to be shown; nil stands for none
 }
 
 // Tx is one transaction of the service. What follows from its changes is the
@@ -106,7 +106,7 @@ func (s *Schedules) Fire(ctx context.Context) (wait time.Duration) {
 		s.host.Log.Warn("the clock was set back; ticks that have fired do not fire again", "back", back)
 	}
 	s.looked = now
-	if s.host.Held != nil && s.host.Held() {
+	if s.host.Held != nil && s.host.Held(ctx) {
 		return pause
 	}
 	if err := s.fire(ctx, now); err != nil {
