@@ -13,6 +13,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/outrider-jobs/outrider/internal/wire"
 	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/job/storetest"
 	"github.com/outrider-jobs/outrider/sidecar"
@@ -363,6 +364,11 @@ var shown = map[string]func(w *omitWorld) (path, body string){
 		w.failed(e, "E")
 		return "acme", ""
 	},
+	"GET /ojs/v1/events/:event_id": func(w *omitWorld) (string, string) {
+		es, err := w.keeps.Events(w.t.Context(), job.EventFilter{JobID: w.retryable().ID, Types: []string{"job.failed"}})
+		w.must(err)
+		return wire.EventID(es[0]), ""
+	},
 	"GET /ojs/v1/events": func(w *omitWorld) (string, string) { return "?job_id=" + string(w.retryable().ID), "" },
 }
 
@@ -376,7 +382,8 @@ func fetching(w *omitWorld) (string, string) {
 
 func prioritizing(w *omitWorld) (string, string) { return string(w.available().ID), `{"priority":3}` }
 
-// blank is the routes that answer no job, or none that may have failed.
+// blank is the routes that answer no job, or none that may have failed. A stream tells
+// what the log of events holds, which GET /ojs/v1/events shows.
 var blank = `POST /ojs/v1/workflows, GET /ojs/v1/workflows, GET /ojs/v1/workflows/:id, GET /ojs/v1/workflows/:id/progress,
 DELETE /ojs/v1/workflows/:id, POST /ojs/v1/workflows/:id/cancel, GET /ojs/v1/admin/tenants/:id/stats,
 GET /ojs/v1/admin/pools, GET /ojs/v1/admin/pools/:name, PUT /ojs/v1/admin/pools/:name, DELETE /ojs/v1/admin/pools/:name, GET /ojs/v1/admin/scheduling/stats,
@@ -389,6 +396,9 @@ POST /ojs/v1/schemas, GET /ojs/v1/schemas, GET /ojs/v1/schemas/:name, GET /ojs/v
 DELETE /ojs/v1/schemas/:name, DELETE /ojs/v1/schemas/:name/:version, PUT /ojs/v1/admin/schemas/:name/:version,
 GET /ojs/v1/admin/schemas, GET /ojs/v1/admin/schemas/:name, GET /ojs/v1/admin/schemas/:name/versions,
 GET /ojs/v1/admin/schemas/:name/:version, DELETE /ojs/v1/admin/schemas/:name, DELETE /ojs/v1/admin/schemas/:name/:version,
+GET /ojs/v1/events/stream, GET /ojs/v1/jobs/:id/events, GET /ojs/v1/jobs/:id/progress/stream, GET /ojs/v1/queues/:name/events, GET /ojs/v1/admin/stats/stream, GET /ojs/v1/ws,
+GET /ojs/v1/webhooks/subscriptions, POST /ojs/v1/webhooks/subscriptions, GET /ojs/v1/webhooks/subscriptions/:id, PUT /ojs/v1/webhooks/subscriptions/:id,
+PATCH /ojs/v1/webhooks/subscriptions/:id, DELETE /ojs/v1/webhooks/subscriptions/:id, POST /ojs/v1/webhooks/subscriptions/:id/test, POST /ojs/v1/webhooks/subscriptions/:id/rotate-secret,
 GET /ojs/v1/jobs/:id/retries, GET /ojs/v1/admin/workers, GET /ojs/v1/admin/workers/:id, DELETE /ojs/v1/admin/workers/:id,
 GET /ojs/v1/admin/dead-letter/stats, POST /ojs/v1/admin/dead-letter/retry, POST /ojs/v1/admin/dead-letter/:id/retry, DELETE /ojs/v1/admin/dead-letter/:id,
 DELETE /ojs/v1/admin/dead-letter, DELETE /ojs/v1/dead-letter, GET /ojs/v1/admin/tenants, GET /ojs/v1/admin/tenants/:id, PUT /ojs/v1/admin/tenants/:id,
