@@ -103,7 +103,7 @@ func (s *server) loadAccess() error {
 	}
 	if s.cfg.tlsCert != "" {
 		if err := s.loadCertificate(); err != nil {
-			return usage("--tls-cert: %w", err)
+			return usage("--tls-cert and --tls-key: %w", err)
 		}
 	}
 	return nil

@@ -70,8 +70,8 @@ func Own(name string) (string, error) {
 	for n, line := range lines(raw) {
 		fields := strings.Fields(line)
 		token := fields[0]
-		if len(fields) > 1 {
-			token = fields[1]
+		if _, err := httpapi.ParseRoles(token); err == nil && len(fields) > 1 {
+			token = fields[1] // of a server's file
 		}
 		switch {
 		case strings.HasPrefix(token, hashed), strings.HasPrefix(token, ofUser):
@@ -102,10 +102,13 @@ func read(name string) ([]byte, fs.FileMode, error) {
 	return raw, mode, err
 }
 
+// mark is what some editors put before the first line of a file.
+var mark = []byte("\ufeff")
+
 // lines are those that say something, by their numbers.
 func lines(raw []byte) func(yield func(int, string) bool) {
 	return func(yield func(int, string) bool) {
-		in := bufio.NewScanner(bytes.NewReader(raw))
+		in := bufio.NewScanner(bytes.NewReader(bytes.TrimPrefix(raw, mark)))
 		in.Buffer(nil, maxFile+1)
 		for n := 1; in.Scan(); n++ {
 			line := strings.TrimSpace(in.Text())

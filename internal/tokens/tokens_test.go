@@ -39,6 +39,7 @@ func TestFilesOfTokens(t *testing.T) {
 		{"comments and space", "# none\n\n  # shop\n\tread-only\t" + plain + "   the shop, since May\r\n", []httpapi.Role{httpapi.ReadOnly}, nil, true},
 		{"several of a role", "worker sha256:" + sum + "\nworker sha256:" + strings.Repeat("0", 64) + " # the old one", []httpapi.Role{httpapi.Worker, httpapi.Worker}, nil, false},
 		{"users", "worker user:app\nproducer user:app\noperator user:0", nil, map[int]httpapi.Role{1001: both, 0: httpapi.Operator}, false},
+		{"a mark of an editor", "\ufeffworker " + plain, []httpapi.Role{httpapi.Worker}, nil, true},
 		{"capitals in a hash", "operator sha256:" + strings.ToUpper(sum), []httpapi.Role{httpapi.Operator}, nil, false},
 	} {
 		c, isPlain, err := parse([]byte(tt.text), users)
@@ -149,7 +150,7 @@ func TestMadeTokensAreTaken(t *testing.T) {
 	if err := Append(name, "worker "+plain); err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"", plain, plain + "\n", "# mine\n\n  " + plain + "  \n"} {
+	for _, text := range []string{"", plain, plain + "\n", "# mine\n\n  " + plain + "  \n", "\ufeff" + plain, plain + " # of the shop", plain + " and-a-long-remark", "worker user:app\r\nworker,producer " + plain + " # of the shop\r\n"} {
 		if text != "" {
 			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 				t.Fatal(err)

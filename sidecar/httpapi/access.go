@@ -143,32 +143,48 @@ func (a *api) only(r Route, h echo.HandlerFunc) echo.HandlerFunc {
 
 // mayAsk is nil for a caller with one of the roles of a route.
 func (a *api) mayAsk(c echo.Context, r Route) error {
-	req, held := c.Request(), a.Access.held.Load()
-	token, shown := bearer(req)
-	if !shown && r.Stream && a.QueryToken {
-		token, shown = queryToken(req)
-	}
-	var roles Role
-	if shown {
-		if roles = held.rolesOf(token); roles == 0 {
-			if !a.Access.pay(req.Context()) {
-				c.Response().Header().Set("Connection", "close")
-			}
-			return a.refuse(c, &a.Access.wrong, job.Errorf(job.Unauthenticated, "the token is not one of this server's"))
-		}
-	} else if a.PeerUser != nil {
-		if user, ok := a.PeerUser(req); ok {
-			roles = held.Users[user]
-		}
-	}
+	roles, shown := a.rolesOf(c.Request(), r.Stream)
 	switch {
 	case roles&r.Who != 0:
 		return nil
+	case roles == 0 && shown:
+		if !a.Access.pay(c.Request().Context()) {
+			c.Response().Header().Set("Connection", "close")
+		}
+		return a.refuse(c, &a.Access.wrong, job.Errorf(job.Unauthenticated, "the token is not one of this server's"))
 	case roles == 0:
 		return a.refuse(c, &a.Access.missing, job.Errorf(job.Unauthenticated, "%s needs a token, and the request has none", r))
 	}
 	return a.refuse(c, &a.Access.role, job.Errorf(job.Forbidden, "%s needs the role %s, and the caller has %s", r, strings.ReplaceAll(r.Who.String(), ",", " or "), roles).
 		With(map[string]any{"needed": strings.Split(r.Who.String(), ","), "roles": strings.Split(roles.String(), ","), "hint": "Use a token that has one of the needed roles."}))
+}
+
+// rolesOf are the roles of who asks, and whether it has shown a token: then the user at
+// the other end of a socket does not count.
+func (a *api) rolesOf(req *http.Request, stream bool) (roles Role, shown bool) {
+	held := a.Access.held.Load()
+	token, shown := bearer(req)
+	if !shown && stream && a.QueryToken {
+		token, shown = queryToken(req)
+	}
+	if shown {
+		return held.rolesOf(token), true
+	}
+	if a.PeerUser != nil {
+		if user, ok := a.PeerUser(req); ok {
+			roles = held.Users[user]
+		}
+	}
+	return roles, false
+}
+
+// isOperator reports whether who asks may do everything, as anybody may where there are no roles.
+func (a *api) isOperator(c echo.Context) bool {
+	if a.Access == nil {
+		return true
+	}
+	roles, _ := a.rolesOf(c.Request(), false)
+	return roles&Operator != 0
 }
 
 // pay makes a caller with a wrong token wait. It returns false at once where too many do.
@@ -210,8 +226,12 @@ func (a *api) refuse(c echo.Context, count *atomic.Int64, err error) error {
 
 var challenge = []string{`Bearer realm="outrider"`}
 
-// bearer is the token in the header of a request.
+// bearer is the token in the header of a request. One of several headers is none: a proxy
+// might have looked at another than the server does.
 func bearer(r *http.Request) (token string, shown bool) {
+	if len(r.Header["Authorization"]) > 1 {
+		return "", true
+	}
 	sent := first(r.Header, "Authorization")
 	if len(sent) < 7 || !strings.EqualFold(sent[:7], "bearer ") {
 		return "", sent != "" // another scheme is as good as a wrong token

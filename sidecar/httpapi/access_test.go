@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"log/slog"
@@ -274,6 +275,50 @@ func TestUsersOfASocket(t *testing.T) {
 			o.PeerUser = func(*http.Request) (int, bool) { return tt.user, tt.known }
 			if w := ask(New(world(), o), "GET", "/ojs/v1/queues", tt.header); w.Code != tt.want {
 				t.Errorf("%+v: got %d", tt, w.Code)
+			}
+		}
+	})
+}
+
+// The URL of a webhook may be a secret: only operators, and everybody where there are no
+// roles, see more of it than where it leads.
+func TestWhoSeesTheURLsOfWebhooks(t *testing.T) {
+	both := ReadOnly | Worker
+	h, _ := withAccess(world(), guarded(ReadOnly, both, Operator, ReadOnly|Operator))
+	all := Role(0)
+	for roles, whole := range map[Role]bool{ReadOnly: false, both: false, Operator: true, ReadOnly | Operator: true, all: true} {
+		for path, times := range map[string]int{"/ojs/v1/webhooks/subscriptions": 1, "/ojs/v1/webhooks/subscriptions/sub_a": 2} {
+			of, shown := h, "Bearer "+tokenOf(roles)
+			if roles == all {
+				of, shown = New(world(), quiet()), ""
+			}
+			r := guardRequest("GET", path)
+			set(r.Header, "Authorization", cmp.Or(shown, "-"))
+			w := httptest.NewRecorder()
+			of.ServeHTTP(w, r)
+			want := `"url":"https://example.com/…"`
+			if whole {
+				want = `"url":"https://example.com/a"`
+			}
+			if w.Code != 200 || strings.Count(w.Body.String(), want) < times || !whole && strings.Contains(w.Body.String(), "example.com/a") {
+				t.Errorf("%s with the roles %q: %d %s", path, roles, w.Code, w.Body)
+			}
+		}
+	}
+}
+
+// Of several tokens none counts: what stands in front of the server may have looked at
+// another of them.
+func TestSeveralTokensInOneRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, _ := withAccess(world(), guarded(ReadOnly, Operator))
+		good := "Bearer " + tokenOf(ReadOnly)
+		for _, sent := range [][]string{{good, "Bearer " + wrongToken}, {"Bearer " + wrongToken, good}, {good, good}, {good, ""}, {"", good}, {good, "Basic eDp5"}, {good, "Bearer " + tokenOf(Operator)}, {good + ", " + good}} {
+			r := guardRequest("GET", "/ojs/v1/queues")
+			r.Header["Authorization"] = sent
+			w := httptest.NewRecorder()
+			if h.ServeHTTP(w, r); w.Code != 401 {
+				t.Errorf("%d headers: got %d", len(sent), w.Code)
 			}
 		}
 	})

@@ -280,8 +280,8 @@ func (a *api) webhookRoutes() []Route {
 	kept := job.WebhookService(struct{ job.WebhookService }{a.Webhooks})
 	rs := []Route{
 		{"POST", all, operators, "3.24", "subscribe a URL to events", false, a.createWebhook},
-		{"GET", all, readers, "3.24", "list webhook subscriptions", false, handleAll(kept.Webhooks, wire.AppendWebhooks)},
-		{"GET", one, readers, "3.24", "read a webhook subscription", false, handle(fromPath("id"), kept.Webhook, wire.AppendWebhook)},
+		{"GET", all, readers, "3.24", "list webhook subscriptions", false, a.listWebhooks},
+		{"GET", one, readers, "3.24", "read a webhook subscription", false, a.readWebhook},
 		{"PATCH", one, operators, "3.24", "change parts of a webhook subscription", false, a.changeWebhook(wire.DecodeWebhookChange)},
 		{"PUT", one, operators, "3.24", "replace a webhook subscription", false, a.changeWebhook(wire.DecodeWebhookReplacement)},
 		{"DELETE", one, operators, "3.24", "remove a webhook subscription", false, handleBoth(fromPath("id"), a.deleteWebhook, wire.AppendWebhookDeleted)},

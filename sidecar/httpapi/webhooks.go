@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"net/url"
 
 	"github.com/labstack/echo/v4"
 
@@ -39,6 +40,49 @@ func (a *api) createWebhook(c echo.Context) error {
 	}
 	c.Response().Header().Set("Location", v1+"/webhooks/subscriptions/"+h.ID)
 	return reply(c, http.StatusCreated, func(dst []byte) []byte { return wire.AppendWebhook(dst, h) })
+}
+
+// listWebhooks lists webhooks, as who asks may see them.
+func (a *api) listWebhooks(c echo.Context) error {
+	p, err := fromQuery(wire.DecodePages)(c)
+	if err != nil {
+		return err
+	}
+	all, err := a.Webhooks.Webhooks(c.Request().Context())
+	if err != nil {
+		return err
+	}
+	if !a.isOperator(c) {
+		shown := make([]job.Webhook, len(all)) // all may be shared
+		for i, h := range all {
+			shown[i] = hidden(h)
+		}
+		all = shown
+	}
+	return reply(c, http.StatusOK, func(dst []byte) []byte { return wire.AppendWebhooks(dst, all, p) })
+}
+
+// readWebhook reads a webhook, as who asks may see it.
+func (a *api) readWebhook(c echo.Context) error {
+	h, err := a.Webhooks.Webhook(c.Request().Context(), param(c, "id"))
+	if err != nil {
+		return err
+	}
+	if !a.isOperator(c) {
+		h = hidden(h)
+	}
+	return reply(c, http.StatusOK, func(dst []byte) []byte { return wire.AppendWebhook(dst, h) })
+}
+
+// hidden is a webhook as others than operators see it: whoever knows the URL of a chat's
+// webhook may write there, so that no more of it is shown than where it leads.
+func hidden(h job.Webhook) job.Webhook {
+	if u, err := url.Parse(h.URL); err == nil && u.Host != "" {
+		h.URL = u.Scheme + "://" + u.Host + "/…"
+	} else {
+		h.URL = "…"
+	}
+	return h
 }
 
 // changeWebhook makes the handler that changes a webhook.
