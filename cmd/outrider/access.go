@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outrider-jobs/outrider/client"
+	"github.com/outrider-jobs/outrider/internal/netguard"
 	"github.com/outrider-jobs/outrider/internal/tokens"
 	"github.com/outrider-jobs/outrider/sidecar/httpapi"
 )
@@ -155,7 +156,7 @@ func (s *server) encrypted(ln net.Listener) net.Listener {
 	if s.certificate.Load() == nil {
 		return ln
 	}
-	return tls.NewListener(ln, &tls.Config{
+	return netguard.TLS(ln, &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		NextProtos:     []string{"http/1.1"},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.certificate.Load(), nil },
