@@ -51,8 +51,10 @@ func oracle(method, path string) Role {
 	below = strings.TrimPrefix(below, "/ojs/v1") // written twice
 	reads := method == "GET"
 	switch {
-	case !api || below == "/health": // the probes, the manifest and the metrics
+	case slices.Contains([]string{"/ojs/manifest", "/metrics", "/health", "/healthz", "/ready", "/readyz", "/live", "/livez", "/ojs/v1/health", "/v1/health"}, path): // contract §1.1, §1.2
 		return everybody
+	case !api:
+		return Operator
 	case strings.HasPrefix(below, "/admin/") && reads, below == "/workers" && reads:
 	case strings.HasPrefix(below, "/admin/"):
 		return Operator
