@@ -257,9 +257,13 @@ func TestTLSAndRotation(t *testing.T) {
 	}
 	writeFile(t, file, line)
 	next := certificate(t, cert, key, 2)
+	if err := os.Chmod(key, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	if err := p.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
+	p.stderr.until(t, "every user of this machine may read the key of --tls-key")
 	p.stderr.until(t, "the certificate was read again")
 	second := overTLS(t, url, token, next)
 	if _, err := second.Queues(t.Context()); err != nil {
