@@ -5,10 +5,12 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"os"
 	"os/signal"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -17,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outrider-jobs/outrider/client"
+	"github.com/outrider-jobs/outrider/internal/netguard"
 	"github.com/outrider-jobs/outrider/internal/tokens"
 	"github.com/outrider-jobs/outrider/sidecar/httpapi"
 )
@@ -137,6 +140,9 @@ func (s *server) loadCertificate() error {
 	if left := time.Until(pair.Leaf.NotAfter); left < 7*24*time.Hour {
 		s.log.Warn("the certificate of --tls-cert ends soon, and clients refuse the server then; replace it, and send SIGHUP", "not_after", pair.Leaf.NotAfter)
 	}
+	if st, err := os.Stat(s.cfg.tlsKey); err == nil && st.Mode().Perm()&0o007 != 0 && runtime.GOOS != "windows" {
+		s.log.Warn("every user of this machine may read the key of --tls-key, and speak as this server with it; chmod 600 it", "file", s.cfg.tlsKey, "mode", fmt.Sprintf("%04o", st.Mode().Perm()))
+	}
 	s.certificate.Store(&pair)
 	return nil
 }
@@ -155,7 +161,7 @@ func (s *server) encrypted(ln net.Listener) net.Listener {
 	if s.certificate.Load() == nil {
 		return ln
 	}
-	return tls.NewListener(ln, &tls.Config{
+	return netguard.TLS(ln, &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		NextProtos:     []string{"http/1.1"},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.certificate.Load(), nil },

@@ -246,8 +246,8 @@ func TestTLSAndRotation(t *testing.T) {
 	}
 	if c, err := client.New("http://"+host, client.Options{Token: made["operator"]}); err != nil {
 		t.Fatal(err)
-	} else if _, err := c.Queues(t.Context()); err == nil {
-		t.Error("the server answers without TLS")
+	} else if _, err := c.Queues(t.Context()); job.KindOf(err) != job.Invalid || !strings.Contains(err.Error(), "speaks https") {
+		t.Errorf("without TLS: %v", err)
 	}
 
 	token := tokens.New()
@@ -257,9 +257,13 @@ func TestTLSAndRotation(t *testing.T) {
 	}
 	writeFile(t, file, line)
 	next := certificate(t, cert, key, 2)
+	if err := os.Chmod(key, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	if err := p.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
+	p.stderr.until(t, "every user of this machine may read the key of --tls-key")
 	p.stderr.until(t, "the certificate was read again")
 	second := overTLS(t, url, token, next)
 	if _, err := second.Queues(t.Context()); err != nil {

@@ -27,17 +27,21 @@ const (
 
 // refusal is the answer on a connection that is one too many (contract §1.3).
 func refusal(setting string) []byte {
+	return lastAnswer("503 Service Unavailable\r\nRetry-After: 1", "backend_error", true,
+		"the server has reached its limit of connections, and none of them is idle; close some, or raise "+setting, "Try again after the time in Retry-After.")
+}
+
+// lastAnswer is the answer on a connection that no request is read from (contract §1.3).
+func lastAnswer(status, code string, retryable bool, message, hint string) []byte {
 	const docs = "https://openjobspec.org/spec/v1/ojs-core"
 	unique, _ := uuid.NewV7() // the system's randomness never fails
 	id := "req_" + unique.String()
 	w := rawjson.Object(nil)
-	w.Object("error").Str("code", "backend_error")
-	w.Str("message", "the server has reached its limit of connections, and none of them is idle; close some, or raise "+setting)
-	w.Bool("retryable", true)
-	w.Str("hint", "Try again after the time in Retry-After.").Str("docs_url", docs).Str("doc_url", docs)
+	w.Object("error").Str("code", code).Str("message", message).Bool("retryable", retryable)
+	w.Str("hint", hint).Str("docs_url", docs).Str("doc_url", docs)
 	w.Str("request_id", id).End()
 	body := append(w.Close(), "\r\n"...)
-	return fmt.Appendf(nil, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/openjobspec+json\r\nRetry-After: 1\r\nX-Request-Id: %s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", id, len(body), body)
+	return fmt.Appendf(nil, "HTTP/1.1 %s\r\nContent-Type: application/openjobspec+json\r\nX-Request-Id: %s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", status, id, len(body), body)
 }
 
 // connections bounds how many there are at once, in all and per process where the

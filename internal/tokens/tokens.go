@@ -52,8 +52,8 @@ func Load(name string) (httpapi.Credentials, error) {
 	switch {
 	case err != nil:
 		return httpapi.Credentials{}, fmt.Errorf("%s: %w", name, err)
-	case mode&0o022 != 0:
-		return httpapi.Credentials{}, fmt.Errorf("%s may be written by others than its owner (mode %04o), who could let themselves in; chmod go-w %[1]s", name, mode)
+	case writable(name, mode) != nil:
+		return httpapi.Credentials{}, writable(name, mode)
 	case plain && mode&0o077 != 0:
 		return httpapi.Credentials{}, fmt.Errorf("%s has tokens in it, and others than its owner may read it (mode %04o); chmod 600 %[1]s, or replace the tokens by their hashes (outrider token hash)", name, mode)
 	}
@@ -95,11 +95,23 @@ func read(name string) ([]byte, fs.FileMode, error) {
 	if err == nil && len(raw) > maxFile {
 		err = fmt.Errorf("%s is longer than %d bytes", name, maxFile)
 	}
-	mode := st.Mode().Perm()
-	if runtime.GOOS == "windows" { // whose permissions are no modes
-		mode = 0o600
+	return raw, permissions(st), err
+}
+
+// permissions are those of a file. Those of Windows are no modes.
+func permissions(st fs.FileInfo) fs.FileMode {
+	if runtime.GOOS == "windows" {
+		return 0o600
 	}
-	return raw, mode, err
+	return st.Mode().Perm()
+}
+
+// writable is nil for a file that nobody but its owner may write to.
+func writable(name string, mode fs.FileMode) error {
+	if mode&0o022 == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s may be written by others than its owner (mode %04o), who could let themselves in; chmod go-w %[1]s", name, mode)
 }
 
 // mark is what some editors put before the first line of a file.
@@ -209,13 +221,17 @@ func Line(roles httpapi.Role, token string) (string, error) {
 	return fmt.Sprintf("%s %s%x", roles, hashed, sha256.Sum256([]byte(token))), nil
 }
 
-// Append adds a line to a file, which is made if it is not there, for its owner alone.
+// Append adds a line to a file, which is made if it is not there, for its owner alone. It is
+// not added to one that a server would refuse because others may write to it.
 func Append(name, line string) error {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
 	st, err := f.Stat()
+	if err == nil {
+		err = writable(name, permissions(st))
+	}
 	if err == nil && st.Size() > 0 { // the last line may have no end
 		last := make([]byte, 1)
 		if _, err = f.ReadAt(last, st.Size()-1); err == nil && last[0] != '\n' {

@@ -111,6 +111,19 @@ func TestWhoMayReadAFileOfTokens(t *testing.T) {
 			t.Errorf("%q with mode %o: got %v, want %q", tt.text, tt.mode, err, tt.want)
 		}
 	}
+	for _, mode := range []os.FileMode{0o620, 0o602, 0o666} {
+		name := filepath.Join(t.TempDir(), "tokens")
+		if err := os.WriteFile(name, []byte("# shop\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(name, mode); err != nil {
+			t.Fatal(err)
+		}
+		err := Append(name, line)
+		if raw, _ := os.ReadFile(name); err == nil || !strings.Contains(err.Error(), "chmod go-w") || string(raw) != "# shop\n" {
+			t.Errorf("a line for a file of mode %o: %v, %q", mode, err, raw)
+		}
+	}
 	if _, err := Load(filepath.Join(t.TempDir(), "none")); err == nil || !strings.Contains(err.Error(), "token new") {
 		t.Errorf("no file: %v", err)
 	}

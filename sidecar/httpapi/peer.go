@@ -32,7 +32,8 @@ import (
 //
 // On Linux it is known whether an answer was read, over TCP and over unix sockets.
 // On other systems only a reset is noticed, and not that the peer had closed before
-// the answer was sent.
+// the answer was sent. Over TLS a caller that takes its leave as TLS has it is taken to
+// have read its answer: the reservations of such a one run out, too.
 func Watch(srv *http.Server, ln net.Listener) net.Listener {
 	before := srv.ConnContext
 	srv.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
