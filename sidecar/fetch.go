@@ -36,10 +36,7 @@ func (s *Sidecar) mayFetch(ctx context.Context, f job.FetchRequest) (bool, error
 			return false, err
 		}
 	}
-	if f.Worker != "" {
-		s.roster.asks(f.Worker, f.Queues)
-	}
-	idle, err := s.takesNoJobs(ctx, f.Worker)
+	idle, err := s.takesNoJobs(ctx, f.Worker, f.Queues)
 	return err == nil && !idle && !s.isQuiet(), err
 }
 
@@ -94,7 +91,7 @@ func (s *Sidecar) await(ctx context.Context, f job.FetchRequest, claim claimer) 
 		if !woken {
 			return nil, err
 		}
-		if idle, err := s.takesNoJobs(ctx, f.Worker); err != nil || idle {
+		if idle, err := s.takesNoJobs(ctx, f.Worker, f.Queues); err != nil || idle {
 			s.wakeups.pass(w, rung)
 			return nil, err
 		}

@@ -57,16 +57,6 @@ func (r *roster) drop(version uint64, id string) {
 	}
 }
 
-// asks notes from which queues a worker fetches: most name them nowhere else.
-func (r *roster) asks(id string, queues []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if w, known := r.workers[id]; known && w.Queues == nil && !slices.Equal(w.fetches, queues) {
-		w.fetches = slices.Clone(queues)
-		r.workers[id] = w
-	}
-}
-
 // complete adds to what a worker tells of itself the queues that it fetches from, where it
 // does not tell them.
 func (r *roster) complete(w *job.WorkerInfo) {
@@ -104,12 +94,12 @@ func (s *Sidecar) countWorkers(ctx context.Context, now time.Time) (all, stale i
 // takesNoJobs reports whether a worker must take no more jobs, by an operator's directive or its own
 // word. Until the stored workers are in memory, that one is read alone:
 // a FETCH waits for no list.
-func (s *Sidecar) takesNoJobs(ctx context.Context, id string) (bool, error) {
+func (s *Sidecar) takesNoJobs(ctx context.Context, id string, queues []string) (bool, error) {
 	if id == "" {
 		return false, nil
 	}
 	loaded := s.roster.loaded.Load() // before the look: what is loaded behind it is not missed
-	idle, known := s.roster.idle(id)
+	idle, known := s.roster.asks(id, queues)
 	if known || loaded {
 		return idle, nil
 	}
@@ -118,6 +108,19 @@ func (s *Sidecar) takesNoJobs(ctx context.Context, id string) (bool, error) {
 		return false, err
 	}
 	return err == nil && !w.Takes(), nil
+}
+
+// asks notes from which queues a worker fetches, as most name them nowhere else, and
+// answers as idle does.
+func (r *roster) asks(id string, queues []string) (idle, known bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w, known := r.workers[id]
+	if known && w.Queues == nil && !slices.Equal(w.fetches, queues) {
+		w.fetches = slices.Clone(queues)
+		r.workers[id] = w
+	}
+	return known && !w.Takes(), known
 }
 
 // idle reports whether a worker is known here to take no more jobs, and whether it is

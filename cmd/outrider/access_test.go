@@ -310,7 +310,7 @@ func TestOriginsOfTheCommandLine(t *testing.T) {
 // users of the file what it says, and others nothing without a token.
 func TestUsersOverASocket(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("only root can ask as another user")
+		t.Skip("skipped: only root can ask as another user")
 	}
 	dir, err := os.MkdirTemp("/tmp", "o") // the path of a socket must be short, and others must come to it
 	if err != nil {

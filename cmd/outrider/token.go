@@ -40,12 +40,9 @@ func (a *app) tokenNewCommand() *cobra.Command {
 	}
 	file := cmd.Flags().String("file", "", "file of tokens to add the line to; it is made if it is not there")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return usage("%s needs roles: producer, worker, read-only or operator, with commas between them", cmd.CommandPath())
-		}
-		roles, err := httpapi.ParseRoles(args[0])
+		roles, err := rolesIn(cmd, args, "")
 		if err != nil {
-			return usage("%w", err)
+			return err
 		}
 		token := tokens.New()
 		line, err := tokens.Line(roles, token)
@@ -70,12 +67,9 @@ func (a *app) tokenHashCommand() *cobra.Command {
 		Use:   "hash ROLE[,ROLE]",
 		Short: "Read a token from standard input and print the line that a file of tokens has for it",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usage("%s needs roles: producer, worker, read-only or operator, with commas between them; the token comes on standard input", cmd.CommandPath())
-			}
-			roles, err := httpapi.ParseRoles(args[0])
+			roles, err := rolesIn(cmd, args, "; the token comes on standard input")
 			if err != nil {
-				return usage("%w", err)
+				return err
 			}
 			raw, err := io.ReadAll(io.LimitReader(a.stdin, 4<<10))
 			if err != nil {
@@ -93,4 +87,16 @@ func (a *app) tokenHashCommand() *cobra.Command {
 			return err
 		},
 	}
+}
+
+// rolesIn are the roles that a command is given, its only word; more says what else it needs.
+func rolesIn(cmd *cobra.Command, args []string, more string) (httpapi.Role, error) {
+	if len(args) != 1 {
+		return 0, usage("%s needs roles: producer, worker, read-only or operator, with commas between them%s", cmd.CommandPath(), more)
+	}
+	roles, err := httpapi.ParseRoles(args[0])
+	if err != nil {
+		return 0, usage("%w", err)
+	}
+	return roles, nil
 }

@@ -38,3 +38,8 @@ func ReadTenantStats(body []byte) (job.TenantStats, error) {
 	}
 	return job.TenantStats{Tenant: r.Tenant, Total: r.Total, Counts: r.Jobs, Queues: r.Queues}, nil
 }
+
+// NoTenant is the NotFound for a tenant whom no job names.
+func NoTenant(name string) error {
+	return job.Errorf(job.NotFound, "no job names the tenant %.140q", name).With(map[string]any{"resource_type": "tenant", "resource_id": name})
+}
