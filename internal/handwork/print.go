@@ -1,6 +1,7 @@
 package handwork
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -77,6 +78,9 @@ func (p *printer) count(s client.Settled) (what, color string) {
 	case s.Dropped != nil:
 		p.n.Dropped++
 		return "no longer this worker's, stopped after " + took, yellow
+	case job.KindOf(s.Refused) == job.Conflict && errors.Is(s.Err, context.DeadlineExceeded):
+		p.n.Dropped++
+		return reason(s.Err) + ", as the server has seen already", yellow
 	case s.Refused != nil:
 		p.n.Dropped++
 		return fmt.Sprintf("%s, but the server did not take that: %s", reason(s.Err), Plain(s.Refused.Error(), maxReason)), red
