@@ -287,7 +287,7 @@ func environment(environ []string) map[string]string {
 
 // warnOfNearMisses speaks of variables that look like a setting with a slip in its name.
 func (a *app) warnOfNearMisses() {
-	var known, given []string
+	known, given := []string{workSecret, workSecret + "_FILE"}, []string(nil)
 	for _, s := range settings {
 		known = append(known, s.env, s.env+"_FILE")
 	}
