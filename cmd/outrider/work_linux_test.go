@@ -152,7 +152,7 @@ echo "{\"n\":$n}"
 	if err := first.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if code := first.end(t, 10*time.Second); code != exitOK {
+	if code := first.end(t, 30*time.Second); code != exitOK {
 		t.Errorf("the stopped worker ended with %d:\n%s", code, first.stderr.rest())
 	}
 	if left := s.left(t); len(left) > 0 {
@@ -173,7 +173,7 @@ echo "{\"n\":$n}"
 	if err := second.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	if code := second.end(t, 10*time.Second); code != exitOK {
+	if code := second.end(t, 30*time.Second); code != exitOK {
 		t.Errorf("the second worker ended with %d", code)
 	}
 	if left := s.left(t); len(left) > 0 {
@@ -270,7 +270,7 @@ func TestAKilledWorkerLeavesNoCommand(t *testing.T) {
 				t.Errorf("only %d processes were found of 4 commands: the search is blind", n)
 			}
 			end(p)
-			if code := p.end(t, 10*time.Second); code == exitOK {
+			if code := p.end(t, 30*time.Second); code == exitOK {
 				t.Errorf("exit code %d", code)
 			}
 			s.gone(t, 5*time.Second)
