@@ -12,8 +12,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -24,7 +22,6 @@ import (
 
 	"github.com/outrider-jobs/outrider/internal/term"
 	"github.com/outrider-jobs/outrider/internal/wording"
-	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/sqlitestore"
 )
 
@@ -116,6 +113,7 @@ func (a *app) commands() []*cobra.Command {
 		a.cronCommand(),
 		a.workersCommand(),
 		a.tokenCommand(),
+		a.configCommand(),
 		a.benchCommand(),
 		a.benchServerCommand(),
 		a.baselineCommand(),
@@ -135,6 +133,7 @@ func (a *app) root() *cobra.Command {
 			"A setting comes from its flag, or else from its variable, such as OUTRIDER_OUTBOX, or else from the file\n" +
 			"that its _FILE variable names, such as OUTRIDER_OUTBOX_FILE=/run/secrets/dsn; a final line feed is removed.",
 	})
+	bindVersion(root, a.stdout)
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetFlagErrorFunc(flagError)
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", fmt.Sprint(".FlagUsagesWrapped ", helpWidth)))
@@ -248,26 +247,4 @@ func flagError(cmd *cobra.Command, err error) error {
 		return usage("%s has no flag %s; did you mean %s?", cmd.CommandPath(), name, near)
 	}
 	return usage("%s has no flag %s; see %s --help", cmd.CommandPath(), name, cmd.CommandPath())
-}
-
-func (a *app) versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version of this program and of the specification it speaks",
-		Args:  noArgs,
-		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(a.stdout, "outrider %s (Open Job Spec %s, %s %s/%s)\n",
-				version(), job.SpecVersion, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			return err
-		},
-	}
-}
-
-// version is the module version the binary was built from.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "devel"
-	}
-	return info.Main.Version
 }
