@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/outrider-jobs/outrider/internal/term"
 	"github.com/outrider-jobs/outrider/internal/wording"
@@ -38,6 +37,18 @@ const (
 	exitDamage      = 78 // acknowledged jobs are lost from the database: starting it again does not help
 	exitInterrupted = 130
 )
+
+// exitCodeHelp is the table of them that the help has.
+const exitCodeHelp = `  0    done; for a server: it was told to stop, and did
+  1    it failed, or a difference was found; standard error says why
+  2    it was called wrongly, or not confirmed: nothing was done
+  3    what was named is not there
+  4    it is there already, in use, or in a state that forbids it
+  5    no server, or no database of an outbox, could be reached
+  6    no answer in time: whether it was done is not known
+  74   the database failed under a running server: start it again
+  78   acknowledged jobs are lost from the database
+  130  interrupted`
 
 func main() {
 	os.Exit(run(signalled(context.Background()), os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr))
@@ -131,7 +142,8 @@ func (a *app) root() *cobra.Command {
 		Long: "Outrider runs background jobs beside an app: a SQLite store, a relay that turns rows\n" +
 			"of your own transactions into jobs, and an HTTP endpoint for workers (Open Job Spec).\n\n" +
 			"A setting comes from its flag, or else from its variable, such as OUTRIDER_OUTBOX, or else from the file\n" +
-			"that its _FILE variable names, such as OUTRIDER_OUTBOX_FILE=/run/secrets/dsn; a final line feed is removed.",
+			"that its _FILE variable names, such as OUTRIDER_OUTBOX_FILE=/run/secrets/dsn, or else from a file of settings: see outrider config --help.\n\n" +
+			"Exit codes:\n\n" + exitCodeHelp,
 	})
 	bindVersion(root, a.stdout)
 	root.SilenceErrors, root.SilenceUsage = true, true
@@ -212,39 +224,4 @@ func exitCode(err error) int {
 		return exitInterrupted
 	}
 	return exitFailed
-}
-
-// flagError turns pflag's complaint into one line that names the flag and, for
-// an unknown one, the flag that was probably meant.
-func flagError(cmd *cobra.Command, err error) error {
-	var wrong *pflag.InvalidValueError
-	if errors.As(err, &wrong) {
-		switch wrong.GetFlag().Value.Type() {
-		case "bool":
-			return usage("--%s %q: must be true or false", wrong.GetFlag().Name, wrong.GetValue())
-		case "intSlice", "float64Slice":
-			return usage("--%s %q: must be numbers with commas between", wrong.GetFlag().Name, wrong.GetValue())
-		}
-	}
-	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) {
-		return usage("%s: %w", cmd.CommandPath(), err)
-	}
-	if words := cmd.Flags().Args(); len(words) > 0 && cmd.HasSubCommands() && cmd.HasParent() {
-		return cmd.RunE(cmd, words) // the flag belongs to a command that there is not
-	}
-	name := "--" + unknown.GetSpecifiedName()
-	if unknown.GetSpecifiedShortnames() != "" {
-		name = "-" + unknown.GetSpecifiedName()
-	}
-	var flags []string
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if !f.Hidden {
-			flags = append(flags, "--"+f.Name)
-		}
-	})
-	if near := wording.Nearest(name, flags); near != "" {
-		return usage("%s has no flag %s; did you mean %s?", cmd.CommandPath(), name, near)
-	}
-	return usage("%s has no flag %s; see %s --help", cmd.CommandPath(), name, cmd.CommandPath())
 }
