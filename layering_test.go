@@ -41,6 +41,7 @@ var mayImport = map[string][]string{
 	"internal/rawjson":     {},
 	"internal/outboxsql":   {},
 	"internal/wording":     {},
+	"internal/term":        {"internal/wording"},
 	"internal/logsink":     {},
 	"internal/testdb":      {},
 	"internal/costs":       {},
@@ -61,7 +62,7 @@ var mayImport = map[string][]string{
 	"examples/workflow":    {"client", "job"},
 	"examples/go-postgres": public,
 	"examples/go-sqlite":   public,
-	"cmd/outrider": append([]string{"internal/wording", "internal/logsink", "internal/rawjson", "internal/netguard", "internal/appdb",
+	"cmd/outrider": append([]string{"internal/term", "internal/wording", "internal/logsink", "internal/rawjson", "internal/netguard", "internal/appdb",
 		"internal/bench", "internal/demo", "internal/memory", "internal/readfile", "internal/tokens"}, public...),
 }
 

@@ -67,8 +67,8 @@ func (a *app) comparing(cmd *cobra.Command, apply bool) *cobra.Command {
 		if err != nil {
 			return asked(err)
 		}
-		if q.json {
-			err = printPlanJSON(q.out, plan, a.clock())
+		if q.format.data() {
+			err = printPlanData(q.out, q.format, plan, a.clock())
 		} else {
 			err = printPlan(q.out, plan, a.clock(), *verbose)
 		}

@@ -15,12 +15,14 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/outrider-jobs/outrider/internal/term"
 	"github.com/outrider-jobs/outrider/internal/wording"
 	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/sqlitestore"
@@ -68,6 +70,7 @@ func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, s
 
 func (a *app) run(ctx context.Context, args []string) int {
 	a.warnOfNearMisses()
+	a.screen = term.Of(a.stdout, a.env)
 	out := &output{w: a.stdout}
 	a.stdout = out
 	root := a.root()
@@ -95,7 +98,8 @@ type app struct {
 	env            map[string]string
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	clock          func() time.Time // what commands that show schedules take for now
+	screen         term.Screen      // what stdout is
+	clock          func() time.Time // what commands that show times take for now
 	settle         func()           // waits, for a while, until what was written is read; nil where it is read already
 }
 
@@ -119,6 +123,9 @@ func (a *app) commands() []*cobra.Command {
 	}
 }
 
+// helpWidth is how many columns a help text takes at most.
+const helpWidth = 80
+
 func (a *app) root() *cobra.Command {
 	root := group(&cobra.Command{
 		Use:   "outrider",
@@ -130,6 +137,11 @@ func (a *app) root() *cobra.Command {
 	})
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetFlagErrorFunc(flagError)
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", fmt.Sprint(".FlagUsagesWrapped ", helpWidth)))
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		about := strings.TrimSpace(cmp.Or(cmd.Long, cmd.Short))
+		fmt.Fprint(a.stdout, term.Fill(about, helpWidth), "\n", term.Fill(cmd.UsageString(), helpWidth))
+	})
 	root.AddCommand(a.commands()...)
 	return root
 }
