@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	"modernc.org/sqlite"
@@ -40,7 +41,7 @@ const (
 // Backup copies the store at path, which a server may be working on, to a new file, for its
 // owner alone, and checks the copy. It holds what was acknowledged before the call, and of
 // each transaction all or nothing. The file stands under its own name once it is whole,
-// checked and flushed; until then it has .part behind it, and what an earlier call left under that name is
+// checked and flushed; in a folder it is named after the store and the time. Until then it has .part behind it, and what an earlier call left under that name is
 // removed. It needs no log, and [Open] takes it as it is.
 //
 // It must not be called in a process that has the store open: SQLite's locks would be lost. Conflict where
@@ -53,6 +54,7 @@ func Backup(ctx context.Context, path, dest string, o BackupOptions) (*Facts, er
 	if err := checkSource(path); err != nil {
 		return nil, err
 	}
+	dest = inFolder(path, dest, time.Now())
 	if err := checkDest(path, dest, o.Overwrite); err != nil {
 		return nil, err
 	}
@@ -71,6 +73,23 @@ func Backup(ctx context.Context, path, dest string, o BackupOptions) (*Facts, er
 	}
 	facts.Path = dest
 	return facts, nil
+}
+
+// inFolder is the file that a copy goes into: dest, or where that is a folder one in it that is
+// named after the store and the time. Copies in it that were cut off are removed.
+func inFolder(path, dest string, now time.Time) string {
+	if st, err := os.Stat(dest); err != nil || !st.IsDir() {
+		return dest
+	}
+	base := filepath.Base(path)
+	stem, ext := strings.TrimSuffix(base, filepath.Ext(base)), filepath.Ext(base)
+	left, _ := filepath.Glob(filepath.Join(dest, "*"+ext+".part"))
+	for _, name := range left {
+		if strings.HasPrefix(filepath.Base(name), stem+"-2") {
+			_ = removeLeft(name) // one that stays is in nobody's way
+		}
+	}
+	return filepath.Join(dest, stem+"-"+now.UTC().Format("20060102T150405Z")+ext)
 }
 
 // fillPart copies a store into a file and checks the copy.

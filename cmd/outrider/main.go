@@ -115,6 +115,7 @@ func (a *app) commands() []*cobra.Command {
 		a.uniqueCommand(),
 		a.cronCommand(),
 		a.workersCommand(),
+		a.dbCommand(),
 		a.tokenCommand(),
 		a.benchCommand(),
 		a.benchServerCommand(),
