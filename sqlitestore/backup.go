@@ -3,7 +3,6 @@ package sqlitestore
 import (
 	"cmp"
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -63,7 +62,7 @@ func Backup(ctx context.Context, path, dest string, o BackupOptions) (*Facts, er
 		return nil, err
 	}
 	defer part.Close()
-	facts, err := fillPart(ctx, path, part, o)
+	facts, err := fillPart(ctx, path, whileWritten, part, o)
 	if err == nil {
 		err = part.place(dest, o.Overwrite)
 	}
@@ -93,8 +92,8 @@ func inFolder(path, dest string, now time.Time) string {
 }
 
 // fillPart copies a store into a file and checks the copy.
-func fillPart(ctx context.Context, path string, part *partFile, o BackupOptions) (*Facts, error) {
-	if err := copyStore(ctx, path, part, o); err != nil {
+func fillPart(ctx context.Context, path, params string, part *partFile, o BackupOptions) (*Facts, error) {
+	if err := copyStore(ctx, path, params, part, o); err != nil {
 		return nil, asDamage(path, translateEnd("copy "+path, "free some, or choose another place", err))
 	}
 	if err := part.Sync(); err != nil {
@@ -191,15 +190,16 @@ type backuper interface {
 	NewBackup(dest string) (*sqlite.Backup, error)
 }
 
-// readOnly opens a store that others may be working on. The connection can write nothing,
-// and moves nothing from the log when it closes.
-func readOnly(ctx context.Context, path string) (driver.Conn, error) {
-	return connect(ctx, path, "?mode=ro&_pragma=busy_timeout(5000)&_pragma=query_only(1)&_pragma=trusted_schema(0)&_pragma=cache_size(-2000)&_pragma=temp_store(2)")
-}
+// How a store is opened for reading: one that others may be writing to, so that nothing is written and nothing is
+// moved from the log at the close; and a file that nobody changes, beside which then none is made.
+const (
+	whileWritten = "?mode=ro&_pragma=busy_timeout(5000)&_pragma=query_only(1)&_pragma=trusted_schema(0)&_pragma=temp_store(2)&_pragma=cache_size(-2000)"
+	atRest       = whileWritten + "&immutable=1"
+)
 
 // copyStore copies one snapshot of a store into a file, page by page.
-func copyStore(ctx context.Context, path string, part *partFile, o BackupOptions) (err error) {
-	conn, err := readOnly(ctx, path)
+func copyStore(ctx context.Context, path, params string, part *partFile, o BackupOptions) (err error) {
+	conn, err := connect(ctx, path, params)
 	if err != nil {
 		return err
 	}
@@ -291,7 +291,7 @@ func examineCopy(ctx context.Context, name string) (facts *Facts, err error) {
 		defer close(done)
 		runtime.LockOSThread() // for good: the thread ends with the goroutine
 		gently()
-		facts, err = verify(ctx, name, "?immutable=1&mode=ro", wholeFile)
+		facts, err = verify(ctx, name, atRest, wholeFile)
 	}()
 	<-done
 	return facts, err

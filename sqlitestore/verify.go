@@ -87,12 +87,11 @@ func forReading(path string) (to, params string, err error) {
 	if err := checkSource(path); err != nil {
 		return "", "", err
 	}
-	params = "?mode=ro&_pragma=busy_timeout(5000)&_pragma=query_only(1)&_pragma=trusted_schema(0)&_pragma=temp_store(2)"
 	held, _, _ := isHeld(path)
 	if st, err := os.Stat(path + "-wal"); !held && (err != nil || st.Size() == 0) {
-		params += "&immutable=1"
+		return path, atRest, nil
 	}
-	return path, params, nil
+	return path, whileWritten, nil
 }
 
 // surround adds what is around the file.

@@ -20,7 +20,7 @@ func (a *app) dbCommand() *cobra.Command {
 		Long: "Looks after the file that stores the jobs, without asking a server. A backup is taken while a server works on the\n" +
 			"file, on the same machine or in its container. Keep backups on another disk than the store.",
 	})
-	cmd.AddCommand(a.dbBackupCommand(), a.dbVerifyCommand(), a.dbStatsCommand())
+	cmd.AddCommand(a.dbBackupCommand(), a.dbRestoreCommand(), a.dbVerifyCommand(), a.dbStatsCommand())
 	return cmd
 }
 

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outrider-jobs/outrider/internal/term"
+	"github.com/outrider-jobs/outrider/sqlitestore"
+)
+
+func (a *app) dbRestoreCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "restore BACKUP",
+		Short: "Put a backup in the place of the store, while no server works on it",
+		Long: "Copies a backup, checks all of the copy, and puts it in the place of the store. A store that is there is moved aside\n" +
+			"with its log, under a name with the time, and never removed: that needs --replace, or yes to a question on a terminal.\n" +
+			"Killed anywhere, it leaves the store as it was, or the restore is finished by the next start of a server or\n" +
+			"of this command. The backup stays as it is.",
+		Args: exactly("BACKUP", "a file that outrider db backup made"),
+	}
+	bind(cmd, "db")
+	output := bindOutput(cmd)
+	replace := cmd.Flags().Bool("replace", false, "move a store that is there aside")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		f, err := output()
+		if err != nil {
+			return err
+		}
+		cfg, err := a.configure(cmd)
+		if err != nil {
+			return err
+		}
+		if st, err := os.Stat(cfg.db); err == nil && st.Size() > 0 && !*replace {
+			*replace = a.agreed("Move %s aside, and put %s in its place? [y/N] ", cfg.db, args[0])
+		}
+		p := a.progress()
+		done, err := sqlitestore.Restore(cmd.Context(), args[0], cfg.db, sqlitestore.RestoreOptions{Replace: *replace, Progress: func(doing string, done, all int64) {
+			if doing == "copy" {
+				p.say("restore: %s of %s copied", megabytes(done), megabytes(all))
+			} else {
+				p.say("restore: checking the copy")
+			}
+		}})
+		p.done()
+		if err != nil {
+			return filed(err)
+		}
+		if f.data() {
+			return f.printValue(a.stdout, struct {
+				factsJSON
+				Kept string `json:"kept,omitempty"`
+			}{factsOf(&done.Facts), done.Kept}, "")
+		}
+		if done.Kept != "" {
+			fmt.Fprintf(a.stdout, "restore: what was there is kept as %s\n", done.Kept)
+		}
+		_, err = fmt.Fprintf(a.stdout, "restore: %s, %s, integrity ok: %s\n", jobsIn(&done.Facts), megabytes(done.Bytes), done.Path)
+		return err
+	}
+	return cmd
+}
+
+// agreed asks a person. Without one the answer is no.
+func (a *app) agreed(format string, args ...any) bool {
+	if !term.IsTerminal(a.stdin) || !term.IsTerminal(a.stderr) {
+		return false
+	}
+	fmt.Fprintf(a.stderr, format, args...)
+	line, err := bufio.NewReader(a.stdin).ReadString('\n')
+	if err != nil && err != io.EOF {
+		return false
+	}
+	word := strings.ToLower(strings.TrimSpace(line))
+	return word == "y" || word == "yes"
+}
