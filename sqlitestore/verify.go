@@ -109,6 +109,11 @@ func (f *Facts) read(conn driver.Conn) error {
 		return err
 	}
 	defer func() { _ = script(conn, "COMMIT") }() // nothing was written
+	return f.readIn(conn)
+}
+
+// readIn reads the facts from the snapshot that conn has.
+func (f *Facts) readIn(conn driver.Conn) error {
 	for sql, into := range map[string]*int64{
 		"PRAGMA user_version": &f.Schema,
 		"SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()":         &f.Bytes,

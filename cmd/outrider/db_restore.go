@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -35,8 +32,11 @@ func (a *app) dbRestoreCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if st, err := os.Stat(cfg.db); err == nil && st.Size() > 0 && !*replace {
-			*replace = a.agreed("Move %s aside, and put %s in its place? [y/N] ", cfg.db, args[0])
+		if st, err := os.Stat(cfg.db); err == nil && st.Size() > 0 && !*replace && term.IsTerminal(a.stdin) {
+			if a.agreed(fmt.Sprintf("Move %s aside, and put %s in its place?", cfg.db, args[0])) != nil {
+				return usage("nothing was done; answer y, or give --replace")
+			}
+			*replace = true
 		}
 		p := a.progress()
 		done, err := sqlitestore.Restore(cmd.Context(), args[0], cfg.db, sqlitestore.RestoreOptions{Replace: *replace, Progress: func(doing string, done, all int64) {
@@ -63,18 +63,4 @@ func (a *app) dbRestoreCommand() *cobra.Command {
 		return err
 	}
 	return cmd
-}
-
-// agreed asks a person. Without one the answer is no.
-func (a *app) agreed(format string, args ...any) bool {
-	if !term.IsTerminal(a.stdin) || !term.IsTerminal(a.stderr) {
-		return false
-	}
-	fmt.Fprintf(a.stderr, format, args...)
-	line, err := bufio.NewReader(a.stdin).ReadString('\n')
-	if err != nil && err != io.EOF {
-		return false
-	}
-	word := strings.ToLower(strings.TrimSpace(line))
-	return word == "y" || word == "yes"
 }

@@ -116,6 +116,8 @@ func (a *app) commands() []*cobra.Command {
 		a.cronCommand(),
 		a.workersCommand(),
 		a.dbCommand(),
+		a.exportCommand(),
+		a.importCommand(),
 		a.tokenCommand(),
 		a.benchCommand(),
 		a.benchServerCommand(),
