@@ -118,6 +118,8 @@ func (a *app) commands() []*cobra.Command {
 		a.demoWorkerCommand(),
 		a.serveCommand(),
 		a.enqueueCommand(),
+		a.workCommand(),
+		a.workGuardCommand(),
 		a.outboxCommand(),
 		a.relayCommand(),
 		a.uniqueCommand(),
