@@ -115,6 +115,7 @@ func (a *app) commands() []*cobra.Command {
 		a.uniqueCommand(),
 		a.cronCommand(),
 		a.workersCommand(),
+		a.workflowCommand(),
 		a.tokenCommand(),
 		a.benchCommand(),
 		a.benchServerCommand(),
