@@ -116,6 +116,7 @@ func (a *app) commands() []*cobra.Command {
 		a.cronCommand(),
 		a.workersCommand(),
 		a.workflowCommand(),
+		a.eventsCommand(),
 		a.tokenCommand(),
 		a.benchCommand(),
 		a.benchServerCommand(),
