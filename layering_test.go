@@ -42,6 +42,7 @@ var mayImport = map[string][]string{
 	"internal/outboxsql":   {},
 	"internal/wording":     {},
 	"internal/term":        {"internal/wording"},
+	"internal/flowchart":   {"job", "internal/term"},
 	"internal/logsink":     {},
 	"internal/testdb":      {},
 	"internal/costs":       {},
@@ -63,8 +64,22 @@ var mayImport = map[string][]string{
 	"examples/workflow":    {"client", "job"},
 	"examples/go-postgres": public,
 	"examples/go-sqlite":   public,
-	"cmd/outrider": append([]string{"internal/term", "internal/wording", "internal/logsink", "internal/rawjson", "internal/netguard", "internal/appdb",
-		"internal/bench", "internal/demo", "internal/handwork", "internal/memory", "internal/readfile", "internal/tokens"}, public...),
+	"cmd/outrider": append([]string{
+		"internal/appdb",
+		"internal/bench",
+		"internal/demo",
+		"internal/flowchart",
+		"internal/handwork",
+		"internal/logsink",
+		"internal/memory",
+		"internal/netguard",
+		"internal/rawjson",
+		"internal/readfile",
+		"internal/term",
+		"internal/tokens",
+		"internal/wire",
+		"internal/wording",
+	}, public...),
 }
 
 // public is what anybody may import.

@@ -23,7 +23,9 @@ import (
 var asking = []string{
 	"enqueue --file DIR/job.json", "cron apply -f DIR/crons.yaml", "cron diff -f DIR/crons.yaml", "cron ls", "cron get nightly", "cron history nightly", "cron pause nightly", "cron resume nightly",
 	"cron trigger nightly", "cron rm nightly", "unique explain DIR/job.json", "unique ls", "unique release KEY", "unique release 01970000-0000-7000-8000-000000000000",
-	"workers ls", "workers quiet w1", "workers terminate w1", "workers resume w1", "workers quiet --all", "outbox poke", "work --until-empty --exec a.b=true",
+	"workers ls", "workers quiet w1", "workers terminate w1", "workers resume w1", "workers quiet --all", "outbox poke",
+	"work --until-empty --exec a.b=true",
+	"workflow ls", "workflow get 01970000-0000-7000-8000-000000000000", "workflow draw 01970000-0000-7000-8000-000000000000", "workflow cancel 01970000-0000-7000-8000-000000000000 --yes", "events",
 }
 
 // TestWhatTheCommandsAsk runs every command that asks a server, and keeps in
@@ -40,6 +42,11 @@ func TestWhatTheCommandsAsk(t *testing.T) {
 	defer store.Close()
 	side := sidecar.New(store, sidecar.Options{})
 	if _, err := side.Register(t.Context(), job.WorkerInfo{ID: "w1"}); err != nil {
+		t.Fatal(err)
+	}
+	flow := job.Chain("nightly", job.Do("", job.Envelope{Type: "a.b", Args: []byte("[]")}))
+	flow.ID = "01970000-0000-7000-8000-000000000000"
+	if _, _, err := side.StartWorkflow(t.Context(), flow); err != nil {
 		t.Fatal(err)
 	}
 	var mu sync.Mutex

@@ -128,6 +128,8 @@ func (a *app) commands() []*cobra.Command {
 		a.dbCommand(),
 		a.exportCommand(),
 		a.importCommand(),
+		a.workflowCommand(),
+		a.eventsCommand(),
 		a.tokenCommand(),
 		a.configCommand(),
 		a.benchCommand(),
