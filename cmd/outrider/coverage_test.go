@@ -25,6 +25,7 @@ var asking = []string{
 	"cron trigger nightly", "cron rm nightly", "unique explain DIR/job.json", "unique ls", "unique release KEY", "unique release 01970000-0000-7000-8000-000000000000",
 	"workers ls", "workers quiet w1", "workers terminate w1", "workers resume w1", "workers quiet --all", "outbox poke",
 	"work --until-empty --exec a.b=true",
+	"doctor",
 	"workflow ls", "workflow get 01970000-0000-7000-8000-000000000000", "workflow draw 01970000-0000-7000-8000-000000000000", "workflow cancel 01970000-0000-7000-8000-000000000000 --yes", "events",
 }
 

@@ -132,6 +132,7 @@ func (a *app) commands() []*cobra.Command {
 		a.eventsCommand(),
 		a.tokenCommand(),
 		a.configCommand(),
+		a.doctorCommand(),
 		a.benchCommand(),
 		a.benchServerCommand(),
 		a.baselineCommand(),
