@@ -42,6 +42,7 @@ var mayImport = map[string][]string{
 	"internal/outboxsql":   {},
 	"internal/wording":     {},
 	"internal/term":        {"internal/wording"},
+	"internal/sift":        {"job", "internal/wording"},
 	"internal/logsink":     {},
 	"internal/testdb":      {},
 	"internal/costs":       {},
@@ -62,7 +63,7 @@ var mayImport = map[string][]string{
 	"examples/workflow":    {"client", "job"},
 	"examples/go-postgres": public,
 	"examples/go-sqlite":   public,
-	"cmd/outrider": append([]string{"internal/term", "internal/wording", "internal/logsink", "internal/rawjson", "internal/netguard", "internal/appdb",
+	"cmd/outrider": append([]string{"internal/term", "internal/sift", "internal/wording", "internal/logsink", "internal/rawjson", "internal/netguard", "internal/appdb",
 		"internal/bench", "internal/demo", "internal/memory", "internal/readfile", "internal/tokens"}, public...),
 }
 

@@ -24,6 +24,7 @@ var asking = []string{
 	"enqueue --file DIR/job.json", "cron apply -f DIR/crons.yaml", "cron diff -f DIR/crons.yaml", "cron ls", "cron get nightly", "cron history nightly", "cron pause nightly", "cron resume nightly",
 	"cron trigger nightly", "cron rm nightly", "unique explain DIR/job.json", "unique ls", "unique release KEY", "unique release 01970000-0000-7000-8000-000000000000",
 	"workers ls", "workers quiet w1", "workers terminate w1", "workers resume w1", "workers quiet --all", "outbox poke",
+	"job ls", "job get JOB", "job history JOB", "job watch JOB --timeout 1ms", "job retry JOB", "job cancel JOB", "job watch JOB", "job rm JOB --yes", "job cancel --queue no --yes",
 }
 
 // TestWhatTheCommandsAsk runs every command that asks a server, and keeps in
@@ -42,6 +43,10 @@ func TestWhatTheCommandsAsk(t *testing.T) {
 	if _, err := side.Register(t.Context(), job.WorkerInfo{ID: "w1"}); err != nil {
 		t.Fatal(err)
 	}
+	made, err := side.Enqueue(t.Context(), job.Envelope{Type: "a.b", Queue: "q", Args: []byte("[]")})
+	if err != nil {
+		t.Fatal(err)
+	}
 	var mu sync.Mutex
 	var asked []string
 	api := httpapi.New(side, httpapi.Options{Log: slog.New(slog.DiscardHandler)})
@@ -58,7 +63,7 @@ func TestWhatTheCommandsAsk(t *testing.T) {
 	ran := map[string]bool{}
 	for _, line := range asking {
 		asked = nil
-		args := strings.Fields(strings.NewReplacer("DIR", dir, "KEY", strings.Repeat("0", 64)).Replace(line))
+		args := strings.Fields(strings.NewReplacer("DIR", dir, "KEY", strings.Repeat("0", 64), "JOB", string(made[0].ID)).Replace(line))
 		try(t, []string{"OUTRIDER_URL=" + server.URL}, args...)
 		cmd, _, err := (&app{}).root().Find(args)
 		if err != nil {

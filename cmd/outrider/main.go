@@ -110,6 +110,7 @@ func (a *app) commands() []*cobra.Command {
 		a.demoWorkerCommand(),
 		a.serveCommand(),
 		a.enqueueCommand(),
+		a.jobCommand(),
 		a.outboxCommand(),
 		a.relayCommand(),
 		a.uniqueCommand(),
