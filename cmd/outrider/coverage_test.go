@@ -25,6 +25,8 @@ var asking = []string{
 	"cron trigger nightly", "cron rm nightly", "unique explain DIR/job.json", "unique ls", "unique release KEY", "unique release 01970000-0000-7000-8000-000000000000",
 	"workers ls", "workers quiet w1", "workers terminate w1", "workers resume w1", "workers quiet --all", "outbox poke",
 	"job ls", "job get JOB", "job history JOB", "job watch JOB --timeout 1ms", "job retry JOB", "job cancel JOB", "job watch JOB", "job rm JOB --yes", "job cancel --queue no --yes",
+	"queue ls", "queue ls -o json", "queue get q", "queue get q -o json", "queue pause q", "queue resume q", "queue drain q", "queue purge q --yes", "queue limit q --concurrency 2", "queue limit q -o json",
+	"dead ls", "dead get JOB", "dead retry JOB", "dead retry --all --yes", "dead rm JOB --yes", "dead purge --yes", "dead purge --before 1h --yes",
 }
 
 // TestWhatTheCommandsAsk runs every command that asks a server, and keeps in

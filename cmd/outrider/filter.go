@@ -22,16 +22,16 @@ func (a *app) bindFilter(cmd *cobra.Command, dead bool) func() (sift.Sieve, erro
 	if dead {
 		what, came = "dead letters", "died"
 	} else {
-		f.StringArrayVar(&states, "state", nil, "jobs in this state; may be repeated, or have commas between")
+		f.StringArrayVar(&states, "state", nil, "jobs in this `state`; may be repeated, or have commas between")
 	}
-	f.StringVar(&w.Type, "type", "", what+" of this type, or, with * at the end, of all types with this prefix")
-	f.StringVar(&w.Queue, "queue", "", what+" of this queue")
+	f.StringVar(&w.Type, "type", "", what+" of this `type`, or, with * at the end, of all types with this prefix")
+	f.StringVar(&w.Queue, "queue", "", what+" of this `queue`")
 	f.StringVar(&w.Since, "since", "", what+" that "+came+" in the last `1h`, or since a time")
 	f.StringVar(&w.Until, "until", "", what+" that "+came+" before the last `1h`, or before a time")
-	f.StringVar(&w.Tenant, "tenant", "", what+" of this tenant")
+	f.StringVar(&w.Tenant, "tenant", "", what+" of this `tenant`")
 	f.StringArrayVar(&w.Args, "arg", nil, what+" with this `name=value` in args, or index=value, or just a value; may be repeated")
 	f.StringVar(&w.Error, "error", "", what+" whose latest error has this `text` in it")
-	f.StringArrayVar(&w.Tags, "tag", nil, what+" with this tag; may be repeated")
+	f.StringArrayVar(&w.Tags, "tag", nil, what+" with this `tag`; may be repeated")
 	return func() (sift.Sieve, error) {
 		w.States = nil
 		for _, s := range states {

@@ -31,7 +31,7 @@ const sifting = "--arg, --error and --tag are looked at by this command, job by 
 func (a *app) jobListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:        "ls",
-		SuggestFor: []string{"list", "find", "search", "show"},
+		SuggestFor: []string{"list", "find", "search"},
 		Short:      "List jobs, the newest first",
 		Long:       "List jobs, the newest first.\n\n" + sifting,
 		Example: "  outrider job ls --state retryable,discarded --since 1h\n" +
@@ -107,18 +107,19 @@ func (q *question) printJobTable(f found, s sift.Sieve) error {
 	if err := q.screen.Table(q.out, columns, rows); err != nil {
 		return err
 	}
-	return q.more(f, "--state, --type, --queue and --since")
+	return q.more(f)
 }
 
 // more says how many jobs are not shown, and how to see them.
-func (q *question) more(f found, narrow string) (err error) {
-	switch n := thousands(int64(len(f.jobs))); {
-	case !f.more:
-	case f.atLeast:
-		_, err = fmt.Fprintf(q.out, "\n%s shown, and there are more; --limit or --all shows them, %s narrow the list\n", n, narrow)
-	default:
-		_, err = fmt.Fprintf(q.out, "\n%s of %s jobs; --limit or --all shows more, %s narrow the list\n", n, thousands(f.total), narrow)
+func (q *question) more(f found) error {
+	if !f.more {
+		return nil
 	}
+	of := thousands(f.total)
+	if f.atLeast {
+		of = "many"
+	}
+	_, err := fmt.Fprintf(q.out, "\n%s of %s; --limit or --all shows more, filters show fewer\n", thousands(int64(len(f.jobs))), of)
 	return err
 }
 

@@ -15,7 +15,7 @@ import (
 // deed is what a command does to jobs, those that are named or those of a filter.
 type deed struct {
 	action string // of a request about many jobs
-	past   string // what is said of a job to which it was done
+	past   string // what is said in front of the jobs to which it was done
 	can    string // what a job can be
 	would  string // what is asked, with %s for the jobs
 	asks   bool   // also where jobs are named one by one
@@ -54,7 +54,7 @@ func (a *app) jobRetryCommand() *cobra.Command {
 			"named by their ids, or are all that filters choose.\n\n" + sifting,
 		Example: "  outrider job retry --state discarded --error 'connection refused' --since 2h",
 	}, deed{
-		action: job.BulkRetry, past: "to run again now", can: "run again", would: "run %s again now", states: []job.State{job.Discarded, job.Retryable},
+		action: job.BulkRetry, past: "retried", can: "run again", would: "run %s again now", states: []job.State{job.Discarded, job.Retryable},
 		advise: func(id job.ID, state job.State) string {
 			switch state {
 			case job.Completed, job.Cancelled:
@@ -89,12 +89,17 @@ func (a *app) does(cmd *cobra.Command, d deed) *cobra.Command {
 	sieve := a.bindFilter(cmd, d.dead)
 	yes := bindYes(cmd)
 	dry := cmd.Flags().Bool("dry-run", false, "only say to which jobs it would be done")
+	every := false
+	if d.dead {
+		cmd.Flags().BoolVar(&every, "all", false, "all dead letters")
+	}
 	return a.asks(cmd, func(ctx context.Context, q *question, args []string) error {
 		s, err := sieve()
 		if err != nil {
 			return err
 		}
-		switch open := s.Open(); {
+		open := s.Open() && !every
+		switch {
 		case len(args) > 0 && !open:
 			return usage("%s takes ids, or filters such as --queue, not both", q.command)
 		case len(args) == 0 && open:
@@ -174,9 +179,13 @@ func (q *question) toNamed(ctx context.Context, d deed, ids []job.ID, yes, dry b
 		}
 	}
 	var all done
-	if d.one == nil || dry {
+	switch {
+	case dry && d.dead:
+		d.one = isDead
+		all, err = q.oneByOne(ctx, d, ids)
+	case dry || d.one == nil:
 		all, err = q.bulk(ctx, d.action, ids, dry)
-	} else {
+	default:
 		all, err = q.oneByOne(ctx, d, ids)
 	}
 	if err != nil {
@@ -196,7 +205,7 @@ func (q *question) toNamed(ctx context.Context, d deed, ids []job.ID, yes, dry b
 		case dry:
 			fmt.Fprintf(q.out, "%s: could be done\n", it.ID)
 		default:
-			fmt.Fprintf(q.out, "%s %s\n", it.ID, d.past)
+			fmt.Fprintf(q.out, "%s %s\n", d.past, it.ID)
 		}
 	}
 	if len(wrong) <= 1 {
@@ -228,7 +237,10 @@ func (q *question) oneByOne(ctx context.Context, d deed, ids []job.ID) (all done
 
 // refused says why it was not done to a job, and what can be.
 func (q *question) refused(ctx context.Context, d deed, it doneItem) error {
-	if job.KindOf(it.err) == job.NotFound {
+	switch {
+	case d.dead:
+		return q.notDead(ctx, it.ID, it.err)
+	case job.KindOf(it.err) == job.NotFound:
 		return gone(it.ID, it.err)
 	}
 	text := it.err.Error()
@@ -270,9 +282,9 @@ func (q *question) toMany(ctx context.Context, d deed, s sift.Sieve, yes, dry bo
 	return q.printDone(all, func(w io.Writer) error {
 		rest := ""
 		if all.Failed+all.Skipped > 0 {
-			rest = fmt.Sprintf(", %s had changed before and stayed as they were", thousands(all.Failed+all.Skipped))
+			rest = fmt.Sprintf("; %s had changed meanwhile, and stayed as they were", thousands(all.Failed+all.Skipped))
 		}
-		_, err := fmt.Fprintf(w, "%s: %s%s\n", jobCount(all.Succeeded), d.past, rest)
+		_, err := fmt.Fprintf(w, "%s %s%s\n", d.past, jobCount(all.Succeeded), rest)
 		return err
 	})
 }

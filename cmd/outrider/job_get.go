@@ -54,25 +54,30 @@ func (a *app) jobGetCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if q.format.data() {
-			answer, err := q.client.Raw(ctx, http.MethodGet, "/jobs/"+url.PathEscape(string(id)), nil)
-			if err != nil {
-				return gone(id, err)
-			}
-			var whole struct {
-				Job json.RawMessage `json:"job"`
-			}
-			if err := json.Unmarshal(answer, &whole); err != nil || whole.Job == nil {
-				return fmt.Errorf("the server's answer cannot be read: there is no job in it")
-			}
-			return q.format.print(q.out, whole.Job, "")
-		}
-		j, err := q.client.Job(ctx, id)
+		return q.get(ctx, id)
+	})
+}
+
+// get prints one job.
+func (q *question) get(ctx context.Context, id job.ID) error {
+	if q.format.data() {
+		answer, err := q.client.Raw(ctx, http.MethodGet, "/jobs/"+url.PathEscape(string(id)), nil)
 		if err != nil {
 			return gone(id, err)
 		}
-		return q.printJob(j)
-	})
+		var whole struct {
+			Job json.RawMessage `json:"job"`
+		}
+		if err := json.Unmarshal(answer, &whole); err != nil || whole.Job == nil {
+			return fmt.Errorf("the server's answer cannot be read: there is no job in it")
+		}
+		return q.format.print(q.out, whole.Job, "")
+	}
+	j, err := q.client.Job(ctx, id)
+	if err != nil {
+		return gone(id, err)
+	}
+	return q.printJob(j)
 }
 
 // printJob writes all that a person may want to know of a job.

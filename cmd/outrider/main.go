@@ -111,6 +111,8 @@ func (a *app) commands() []*cobra.Command {
 		a.serveCommand(),
 		a.enqueueCommand(),
 		a.jobCommand(),
+		a.queueCommand(),
+		a.deadCommand(),
 		a.outboxCommand(),
 		a.relayCommand(),
 		a.uniqueCommand(),
