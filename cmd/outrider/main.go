@@ -70,7 +70,9 @@ func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, s
 
 func (a *app) run(ctx context.Context, args []string) int {
 	a.warnOfNearMisses()
-	a.screen = term.Of(a.stdout, a.env)
+	stdout := a.stdout
+	a.look = func() term.Screen { return term.Of(stdout, a.env) }
+	a.screen = a.look()
 	out := &output{w: a.stdout}
 	a.stdout = out
 	root := a.root()
@@ -98,9 +100,10 @@ type app struct {
 	env            map[string]string
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	screen         term.Screen      // what stdout is
-	clock          func() time.Time // what commands that show times take for now
-	settle         func()           // waits, for a while, until what was written is read; nil where it is read already
+	screen         term.Screen        // what stdout is
+	look           func() term.Screen // what stdout is now: a terminal may have got another size
+	clock          func() time.Time   // what commands that show times take for now
+	settle         func()             // waits, for a while, until what was written is read; nil where it is read already
 }
 
 // commands are the words after "outrider"; a new command is a line here.
@@ -117,6 +120,7 @@ func (a *app) commands() []*cobra.Command {
 		a.workersCommand(),
 		a.workflowCommand(),
 		a.eventsCommand(),
+		a.topCommand(),
 		a.tokenCommand(),
 		a.benchCommand(),
 		a.benchServerCommand(),
