@@ -54,6 +54,7 @@ var mayImport = map[string][]string{
 	"internal/appdb":       {"internal/outboxsql", "job", "outbox", "adapters/sqlite", "adapters/postgres", "adapters/mysql", "sidecar/httpapi"},
 	"internal/bench":       {"job", "outbox", "adapters/postgres", "client", "sidecar", "sqlitestore", "internal/appdb", "internal/netguard", "internal/self"},
 	"internal/bench/plot":  {"internal/bench"},
+	"internal/handwork":    {"job", "client", "internal/self", "sidecar/webhooks"},
 	"internal/demo":        {"job", "outbox", "adapters/sqlite", "client", "internal/self"},
 	"client":               {"job", "internal/wire"},
 	"once":                 {"job"},
@@ -63,8 +64,22 @@ var mayImport = map[string][]string{
 	"examples/workflow":    {"client", "job"},
 	"examples/go-postgres": public,
 	"examples/go-sqlite":   public,
-	"cmd/outrider": append([]string{"internal/term", "internal/flowchart", "internal/wire", "internal/wording", "internal/logsink", "internal/rawjson", "internal/netguard", "internal/appdb",
-		"internal/bench", "internal/demo", "internal/memory", "internal/readfile", "internal/tokens"}, public...),
+	"cmd/outrider": append([]string{
+		"internal/appdb",
+		"internal/bench",
+		"internal/demo",
+		"internal/flowchart",
+		"internal/handwork",
+		"internal/logsink",
+		"internal/memory",
+		"internal/netguard",
+		"internal/rawjson",
+		"internal/readfile",
+		"internal/term",
+		"internal/tokens",
+		"internal/wire",
+		"internal/wording",
+	}, public...),
 }
 
 // public is what anybody may import.

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -22,6 +23,10 @@ func DeadLetter(err error) error { return steer(err, steering{code: "DEAD_LETTER
 // NonRetryable says that another attempt would fail, too. The job's policy says
 // what happens then: discarded or dead letter.
 func NonRetryable(err error) error { return steer(err, steering{final: true}) }
+
+// Retry says that another attempt may do better: no non_retryable_errors of the job's
+// policy make the failure final. The policy still limits the number of attempts.
+func Retry(err error) error { return steer(err, steering{code: "RETRY"}) }
 
 // RetryAfter asks for the next attempt after d instead of the computed backoff.
 // The policy still limits the number of attempts and the longest delay.
@@ -53,6 +58,12 @@ type ErrorTyper interface {
 	ErrorType() string
 }
 
+// ErrorDetailer is an error with details for the job's record: any JSON, or nil.
+type ErrorDetailer interface {
+	error
+	ErrorDetails() json.RawMessage
+}
+
 // Codes of failures (contract §1.4).
 const (
 	codeHandler  = "handler_error"
@@ -76,6 +87,10 @@ func failureOf(err error) job.Failure {
 	var p *panicked
 	if errors.As(err, &p) {
 		f.Backtrace = p.frames
+	}
+	var detailed ErrorDetailer
+	if errors.As(err, &detailed) {
+		f.Details = detailed.ErrorDetails()
 	}
 	var s *steering
 	if errors.As(err, &s) {
