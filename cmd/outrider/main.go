@@ -139,6 +139,7 @@ func (a *app) commands() []*cobra.Command {
 		a.benchCommand(),
 		a.benchServerCommand(),
 		a.baselineCommand(),
+		a.completionCommand(),
 		a.versionCommand(),
 	}
 }
@@ -165,6 +166,7 @@ func (a *app) root() *cobra.Command {
 		fmt.Fprint(a.stdout, term.Fill(about, helpWidth), "\n", term.Fill(cmd.UsageString(), helpWidth))
 	})
 	root.AddCommand(a.commands()...)
+	a.complete(root)
 	return root
 }
 
