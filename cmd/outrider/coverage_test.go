@@ -26,10 +26,10 @@ var asking = []string{
 	"workers ls", "workers quiet w1", "workers terminate w1", "workers resume w1", "workers quiet --all", "outbox poke",
 	"work --until-empty --exec a.b=true",
 	"doctor",
-	"workflow ls", "workflow get 01970000-0000-7000-8000-000000000000", "workflow draw 01970000-0000-7000-8000-000000000000", "workflow cancel 01970000-0000-7000-8000-000000000000 --yes", "events",
 	"job ls", "job get JOB", "job history JOB", "job watch JOB --timeout 1ms", "job retry JOB", "job cancel JOB", "job watch JOB", "job rm JOB --yes", "job cancel --queue no --yes",
 	"queue ls", "queue ls -o json", "queue get q", "queue get q -o json", "queue pause q", "queue resume q", "queue drain q", "queue purge q --yes", "queue limit q --concurrency 2", "queue limit q -o json",
 	"dead ls", "dead get JOB", "dead retry JOB", "dead retry --all --yes", "dead rm JOB --yes", "dead purge --yes", "dead purge --before 1h --yes",
+	"workflow ls", "workflow get 01970000-0000-7000-8000-000000000000", "workflow draw 01970000-0000-7000-8000-000000000000", "workflow cancel 01970000-0000-7000-8000-000000000000 --yes", "events", "top --once",
 }
 
 // TestWhatTheCommandsAsk runs every command that asks a server, and keeps in

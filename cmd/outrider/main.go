@@ -78,7 +78,9 @@ func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, s
 
 func (a *app) run(ctx context.Context, args []string) int {
 	a.warnOfNearMisses()
-	a.screen = term.Of(a.stdout, a.env)
+	stdout := a.stdout
+	a.look = func() term.Screen { return term.Of(stdout, a.env) }
+	a.screen = a.look()
 	out := &output{w: a.stdout}
 	a.stdout = out
 	root := a.root()
@@ -106,9 +108,10 @@ type app struct {
 	env            map[string]string
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	screen         term.Screen      // what stdout is
-	clock          func() time.Time // what commands that show times take for now
-	settle         func()           // waits, for a while, until what was written is read; nil where it is read already
+	screen         term.Screen        // what stdout is
+	look           func() term.Screen // what stdout is now: a terminal may have got another size
+	clock          func() time.Time   // what commands that show times take for now
+	settle         func()             // waits, for a while, until what was written is read; nil where it is read already
 }
 
 // commands are the words after "outrider"; a new command is a line here.
@@ -133,12 +136,14 @@ func (a *app) commands() []*cobra.Command {
 		a.importCommand(),
 		a.workflowCommand(),
 		a.eventsCommand(),
+		a.topCommand(),
 		a.tokenCommand(),
 		a.configCommand(),
 		a.doctorCommand(),
 		a.benchCommand(),
 		a.benchServerCommand(),
 		a.baselineCommand(),
+		a.completionCommand(),
 		a.versionCommand(),
 	}
 }
@@ -165,6 +170,7 @@ func (a *app) root() *cobra.Command {
 		fmt.Fprint(a.stdout, term.Fill(about, helpWidth), "\n", term.Fill(cmd.UsageString(), helpWidth))
 	})
 	root.AddCommand(a.commands()...)
+	a.complete(root)
 	return root
 }
 

@@ -174,7 +174,7 @@ func (q *question) printWorkflows(page *flowPage, f flowFilter) error {
 	if len(page.Workflows) == 0 {
 		_, err := fmt.Fprintln(q.out, "no workflow is like that")
 		if f == (flowFilter{limit: f.limit}) {
-			_, err = fmt.Fprintln(q.out, "no workflow has been started; POST /ojs/v1/workflows starts one")
+			_, err = fmt.Fprintln(q.out, "no workflow has been started; start one with: outrider enqueue --file FILE")
 		}
 		return err
 	}
