@@ -327,8 +327,8 @@ func environment(environ []string) map[string]string {
 
 // warnOfNearMisses speaks of variables that look like a setting with a slip in its name.
 func (a *app) warnOfNearMisses() {
-	var known, given []string
-	known = append(known, configVariable)
+	var given []string
+	known := []string{configVariable, workSecret, workSecret + "_FILE"}
 	for _, s := range settings {
 		known = append(known, s.env, s.env+"_FILE")
 	}
