@@ -74,3 +74,11 @@ func thousands(n int64) string {
 	}
 	return s
 }
+
+// many is a number of things.
+func many(n int64, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return thousands(n) + " " + thing + "s"
+}
