@@ -48,7 +48,12 @@ func (t *top) draw(s term.Screen) []string {
 	}
 	room := -1
 	if s.Height > 0 {
-		room = s.Height - len(lines) - 2 - 2*len(sections) // a head and an empty line for each, and the keys
+		for { // each has a head and an empty line; below them are an empty line and the keys
+			if room = max(0, s.Height-len(lines)-2-2*len(sections)); room >= 2*len(sections) || len(sections) == 1 {
+				break
+			}
+			sections = sections[:len(sections)-1] // what is left of it is not worth its head
+		}
 	}
 	share(sections, room)
 	for _, sec := range sections {
