@@ -24,10 +24,6 @@ func DeadLetter(err error) error { return steer(err, steering{code: "DEAD_LETTER
 // what happens then: discarded or dead letter.
 func NonRetryable(err error) error { return steer(err, steering{final: true}) }
 
-// Retry says that another attempt may do better: no non_retryable_errors of the job's
-// policy make the failure final. The policy still limits the number of attempts.
-func Retry(err error) error { return steer(err, steering{code: "RETRY"}) }
-
 // RetryAfter asks for the next attempt after d instead of the computed backoff.
 // The policy still limits the number of attempts and the longest delay.
 func RetryAfter(err error, d time.Duration) error { return steer(err, steering{after: &d}) }

@@ -117,7 +117,7 @@ func (s sick) Error() string                 { return "sick" }
 func (s sick) ErrorType() string             { return "a_sick" }
 func (s sick) ErrorDetails() json.RawMessage { return json.RawMessage(s.details) }
 
-func TestFailuresHaveDetailsAndMayInsistOnAnotherAttempt(t *testing.T) {
+func TestFailuresHaveDetails(t *testing.T) {
 	t.Parallel()
 	no := false
 	for name, tt := range map[string]struct {
@@ -126,7 +126,6 @@ func TestFailuresHaveDetailsAndMayInsistOnAnotherAttempt(t *testing.T) {
 	}{
 		"details":    {sick{`{"n":1}`}, job.Failure{Type: "a_sick", Code: "handler_error", Message: "sick", Details: json.RawMessage(`{"n":1}`)}},
 		"deep below": {client.NonRetryable(fmt.Errorf("so %w", sick{`[]`})), job.Failure{Type: "a_sick", Code: "handler_error", Message: "so sick", Details: json.RawMessage(`[]`), Retryable: &no}},
-		"retry":      {client.Retry(sick{`2`}), job.Failure{Type: "a_sick", Code: "RETRY", Message: "sick", Details: json.RawMessage(`2`)}},
 	} {
 		handle := func(w *client.Worker) {
 			w.HandleFunc("a.b", func(context.Context, *job.Job) error { return tt.err })

@@ -87,6 +87,9 @@ type archiveColumn struct {
 	body   bool   // of a job
 }
 
+// eventData is what an event says beside its type, as if it were a column.
+var eventData = archiveColumn{as: asRaw}
+
 // columnsOf are the columns of a table in an archive, as the file of conn has them.
 func (a *archived) columnsOf(conn driver.Conn) (cs []archiveColumn, err error) {
 	tables := []string{a.table}

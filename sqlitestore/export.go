@@ -2,7 +2,6 @@ package sqlitestore
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"database/sql/driver"
@@ -271,7 +270,7 @@ func (e *exporter) events(row []driver.Value) error {
 			w.Int("prev", n.prev)
 		}
 		if len(n.Data) > 0 {
-			w.Raw("data", onOneLine(n.Data))
+			w.Raw("data", eventData.appendValue(nil, string(n.Data)))
 		}
 		b = w.Close()
 		return true
@@ -283,18 +282,6 @@ func (e *exporter) events(row []driver.Value) error {
 	e.line = append(b, "]}\n"...)
 	_, err = e.w.Write(e.line)
 	return err
-}
-
-// onOneLine is JSON without line breaks.
-func onOneLine(data []byte) []byte {
-	if !bytes.ContainsAny(data, "\n\r") {
-		return data
-	}
-	var b bytes.Buffer
-	if json.Compact(&b, data) != nil {
-		return []byte("null") // the store holds none that is not valid
-	}
-	return b.Bytes()
 }
 
 // wants reports whether an event is of a job that is exported.

@@ -289,6 +289,14 @@ func (i *importer) events(row json.RawMessage) error {
 		if prev > 0 {
 			prev += i.baseTold
 		}
+		if len(e.Data) > 0 {
+			data, err := eventData.value(e.Data)
+			text, ok := data.(string)
+			if err != nil || !ok {
+				return fmt.Errorf("the data of event %d of it cannot be read", n+1)
+			}
+			e.Data = json.RawMessage(text)
+		}
 		group = append(group, note{job.Event{Seq: e.Seq + i.baseTold, Type: e.Type, Time: time.UnixMilli(e.At).UTC(), JobID: e.JobID, JobType: e.JobType, Queue: e.Queue, Data: e.Data}, prev})
 	}
 	return i.storeEvents(group)

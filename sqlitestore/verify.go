@@ -67,7 +67,7 @@ func Look(ctx context.Context, path string) (*Facts, error) {
 	}
 	conn, err := connect(ctx, path, params)
 	if err != nil {
-		return nil, translate("open "+path, err)
+		return nil, asDamage(path, translate("open "+path, err))
 	}
 	defer conn.Close()
 	f := &Facts{Path: path}
@@ -164,7 +164,7 @@ func (f *Facts) readIn(conn driver.Conn) error {
 func verify(ctx context.Context, path, params string, d depth) (*Facts, error) {
 	conn, err := connect(ctx, path, params)
 	if err != nil {
-		return nil, translate("open "+path, err)
+		return nil, asDamage(path, translate("open "+path, err))
 	}
 	defer conn.Close()
 	f := &Facts{Path: path}
@@ -302,8 +302,8 @@ var pairs = [][2]string{
 	{`SELECT count(*) FROM job_bodies WHERE n NOT IN (SELECT n FROM job_states)`, "%d jobs have no state"},
 	{`SELECT count(*) FROM job_states WHERE n NOT IN (SELECT n FROM job_bodies)`, "%d jobs have a state and nothing else"},
 	{`SELECT count(*) FROM job_states WHERE told > (` + lastEvent + `)`, "%d jobs name an event that was never given"},
-	{`SELECT count(*) - count(DISTINCT seq) FROM job_states`, "%d jobs have the place of another in their queue"},
-	{`SELECT count(*) FROM job_states WHERE state_code = 3 AND lease_token IS NULL`, "%d active jobs are leased to nobody"},
+	{`SELECT coalesce(sum(c - 1), 0) FROM (SELECT count(*) AS c FROM job_states WHERE state_code = 1 GROUP BY queue, seq HAVING c > 1)`, "%d jobs have the place of another in their queue"},
+	{`SELECT count(*) FROM job_states WHERE (state_code = 3) <> (lease_token IS NOT NULL)`, "%d jobs are leased and not active, or active and not leased"},
 	{`SELECT count(*) FROM workflows AS w WHERE nodes <> (SELECT count(*) FROM workflow_nodes WHERE flow = w.id_bytes)`, "%d workflows have lost steps"},
 }
 

@@ -96,7 +96,7 @@ var settings = []setting{
 		"file that stores the jobs",
 		setDB},
 	{"outbox", "OUTRIDER_OUTBOX", "", true, true,
-		"database whose outbox table is relayed: sqlite:FILE, postgres://user:password@host/name or mysql://user:password@host/name; may be repeated",
+		"database whose outbox table is relayed: sqlite:FILE, postgres://user:password@host/name, mysql://… or mariadb://…; may be repeated",
 		func(c *config, v string) error {
 			d, err := appdb.ParseDSN(v)
 			c.outboxes = append(c.outboxes, d)

@@ -67,7 +67,7 @@ func (a *app) dbBackupCommand() *cobra.Command {
 		if f.data() {
 			return f.printValue(a.stdout, factsOf(facts), "")
 		}
-		_, err = fmt.Fprintf(a.stdout, "backup: %s, %s, integrity ok: %s\n", jobsText(facts), megabytes(facts.Bytes), facts.Path)
+		_, err = fmt.Fprintf(a.stdout, "backup: %s, %s, integrity ok: %s\n", jobCount(facts.Jobs), megabytes(facts.Bytes), facts.Path)
 		return err
 	}
 	return cmd
@@ -94,7 +94,7 @@ func (a *app) dbVerifyCommand() *cobra.Command {
 		if f.data() {
 			return f.printValue(a.stdout, factsOf(facts), "")
 		}
-		if _, err := fmt.Fprintf(a.stdout, "verify: %s, %s, integrity ok: %s\n", jobsText(facts), megabytes(facts.Bytes), facts.Path); err != nil {
+		if _, err := fmt.Fprintf(a.stdout, "verify: %s, %s, integrity ok: %s\n", jobCount(facts.Jobs), megabytes(facts.Bytes), facts.Path); err != nil {
 			return err
 		}
 		return a.screen.Facts(a.stdout, statesOf(facts))
@@ -175,13 +175,6 @@ func statesOf(f *sqlitestore.Facts) (facts []term.Fact) {
 		}
 	}
 	return facts
-}
-
-func jobsText(f *sqlitestore.Facts) string {
-	if f.Jobs == 1 {
-		return "1 job"
-	}
-	return thousands(f.Jobs) + " jobs"
 }
 
 // factsJSON is what a program is told of a store.

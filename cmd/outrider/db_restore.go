@@ -59,7 +59,7 @@ func (a *app) dbRestoreCommand() *cobra.Command {
 		if done.Kept != "" {
 			fmt.Fprintf(a.stdout, "restore: what was there is kept as %s\n", done.Kept)
 		}
-		_, err = fmt.Fprintf(a.stdout, "restore: %s, %s, integrity ok: %s\n", jobsText(&done.Facts), megabytes(done.Bytes), done.Path)
+		_, err = fmt.Fprintf(a.stdout, "restore: %s, %s, integrity ok: %s\n", jobCount(done.Jobs), megabytes(done.Bytes), done.Path)
 		return err
 	}
 	return cmd

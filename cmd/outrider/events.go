@@ -240,10 +240,3 @@ func (q *question) printEvent(e job.Event) error {
 // eventWide is how many columns the type of an event takes where those that follow are
 // not known: that of the longest that is frequent.
 const eventWide = 16
-
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}

@@ -65,12 +65,3 @@ func megabytes(n int64) string {
 	}
 	return fmt.Sprintf("%.1f MB", float64(n)/(1<<20))
 }
-
-// thousands is a number with its digits in threes.
-func thousands(n int64) string {
-	s := fmt.Sprint(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}

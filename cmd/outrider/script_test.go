@@ -21,7 +21,7 @@ import (
 // terminal that is none (but for those of screens_test.go). Beside the commands of
 // package testscript a script has:
 //
-//	server [FLAG...]   starts a server of its own; the commands that follow ask it
+//	server [FLAG...]   starts a server of its own; the commands that follow ask it, at $ADDRESS
 //	stop               has that server end, as SIGTERM does, and waits for it
 //	masked FILE        writes to FILE what the last command printed, with ID1, ID2 …
 //	                   for ids, AGO for times that depend on the clock, and DIR
@@ -79,6 +79,7 @@ func scriptServer(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		url, _, _ = strings.Cut(url, " ")
 		ts.Setenv("OUTRIDER_URL", url)
+		ts.Setenv("ADDRESS", strings.TrimPrefix(url, "http://"))
 	case <-time.After(30 * time.Second):
 		ts.Fatalf("the server does not start")
 	}

@@ -33,3 +33,11 @@ func typedArgs(words []string) (json.RawMessage, error) {
 	}
 	return json.Marshal(args)
 }
+
+// dash is a cell of a table, with a dash where it would be empty.
+func dash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}

@@ -43,7 +43,7 @@ func (a *app) workCommand() *cobra.Command {
 			"A command reads the args of the job as one line of JSON on standard input, and finds OJS_JOB_ID, OJS_JOB_TYPE,\n" +
 			"OJS_QUEUE, OJS_ATTEMPT, OJS_MAX_ATTEMPTS, OJS_META, OJS_DEADLINE and OUTRIDER_URL in its environment.\n" +
 			"Exit code 0 completes the job, and what it has printed is the result; 65 fails it for good;\n" +
-			"any other is tried again as the job's retry policy says, 75 whatever errors that policy excludes.\n\n" +
+			"75 and any other is tried again as the job's retry policy says.\n\n" +
 			"A URL gets the job as JSON in a POST. 2xx completes the job, and the body is the result; 408, 425, 429, 5xx,\n" +
 			"redirects and no answer are tried again; any other 4xx fails it for good.",
 		Example: "  outrider work --exec 'email.send=./send.sh'\n" +

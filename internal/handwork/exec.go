@@ -14,11 +14,9 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-// What a command's exit code means, beside 0: sysexits.h has the names.
-const (
-	exitDataErr  = 65 // EX_DATAERR: no other attempt can do better
-	exitTempFail = 75 // EX_TEMPFAIL: another attempt may
-)
+// exitDataErr is EX_DATAERR of sysexits.h: no other attempt can do better. Its EX_TEMPFAIL,
+// 75, is like every other code: another attempt may.
+const exitDataErr = 65
 
 // How long processes are waited for.
 const (
@@ -86,12 +84,7 @@ func verdict(ctx context.Context, told bool, state any, out *head, errs *tail) (
 		f.kind, f.what = fmt.Sprintf("exit_%d", code), fmt.Sprintf("exit %d", code)
 		f.message = because(fmt.Sprintf("the command ended with exit code %d", code), lastLine(text))
 	}
-	switch {
-	case told || signal != "":
-		return nil, f
-	case code == exitTempFail:
-		return nil, client.Retry(f)
-	case code == exitDataErr:
+	if !told && signal == "" && code == exitDataErr {
 		return nil, client.NonRetryable(f)
 	}
 	return nil, f

@@ -60,7 +60,7 @@ func TestHowACommandEnds(t *testing.T) {
 		{"exit 1 of the last attempt", "exit 1", job.Envelope{Retry: json.RawMessage(`{"max_attempts":1}`)}, job.Discarded, "exit_1", ""},
 		{"exit 1, which the policy excludes", "exit 1", job.Envelope{Retry: json.RawMessage(`{"max_attempts":3,"non_retryable_errors":["exit_1"]}`)}, job.Discarded, "exit_1", ""},
 		{"75", "echo busy >&2; exit 75", job.Envelope{}, job.Retryable, "exit_75", "exit code 75: busy"},
-		{"75, which the policy excludes", "exit 75", job.Envelope{Retry: json.RawMessage(strings.Replace(later, "{", `{"non_retryable_errors":["handler_error"],`, 1))}, job.Retryable, "exit_75", ""},
+		{"75, where the policy excludes others", "exit 75", job.Envelope{Retry: json.RawMessage(strings.Replace(later, "{", `{"non_retryable_errors":["exit_7","exit_1"],`, 1))}, job.Retryable, "exit_75", ""},
 		{"65", "echo wrong >&2; exit 65", job.Envelope{}, job.Discarded, "exit_65", "exit code 65: wrong"},
 		{"65, kept as a dead letter", "exit 65", job.Envelope{Retry: json.RawMessage(`{"on_exhaustion":"dead_letter"}`)}, job.Discarded, "exit_65", ""},
 		{"killed", "kill -9 $$", job.Envelope{}, job.Retryable, "signal_kill", "the command was ended by SIGKILL"},

@@ -102,13 +102,15 @@ func judge(answer *http.Response, kept *head) (any, error) {
 	return nil, f
 }
 
-// retryAfter is how long a header asks to wait.
-func retryAfter(v string, now time.Time) (time.Duration, bool) {
+// retryAfter is how long a header asks to wait. What asks for no time, or cannot be read,
+// asks for nothing.
+func retryAfter(v string, now time.Time) (d time.Duration, asked bool) {
 	if n, err := strconv.ParseUint(v, 10, 63); err == nil {
-		return time.Duration(min(n, uint64(maxAfter/time.Second))) * time.Second, true
+		d = time.Duration(min(n, uint64(maxAfter/time.Second))) * time.Second
+	} else if at, err := http.ParseTime(v); err == nil {
+		d = min(at.Sub(now), maxAfter)
 	}
-	at, err := http.ParseTime(v)
-	return min(max(at.Sub(now), 0), maxAfter), err == nil
+	return d, d > 0
 }
 
 // unanswered is why no whole answer came, without the URL, which may hold a secret.
