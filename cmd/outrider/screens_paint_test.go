@@ -13,7 +13,7 @@ var escape = regexp.MustCompile("\x1b\\[([0-9;]*)m")
 // Before each text that stands out its codes stand, and behind it a 0.
 func painted(text string) string {
 	var b strings.Builder
-	now, shown := "", ""
+	now, shown, weight, color := "", "", "", ""
 	put := func(part string) {
 		for i, line := range strings.SplitAfter(part, "\n") {
 			if i > 0 && shown != "" { // no style goes over the end of a line
@@ -46,12 +46,21 @@ func painted(text string) string {
 		put(text[at:m[0]])
 		for _, code := range strings.Split(text[m[2]:m[3]], ";") {
 			switch code {
-			case "0", "", "39", "22":
-				now = ""
+			case "0", "":
+				weight, color = "", ""
+			case "22":
+				weight = ""
+			case "39":
+				color = ""
 			case "49": // the ground of the terminal
+			case "1", "2":
+				weight = code
+			case "31", "32", "33", "36":
+				color = code
 			default:
-				now = strings.TrimPrefix(now+";"+code, ";")
+				color += ";" + code // which is not readable
 			}
+			now = strings.Trim(weight+";"+color, ";")
 		}
 		at = m[1]
 	}

@@ -17,8 +17,10 @@ import (
 	"github.com/outrider-jobs/outrider/internal/term"
 )
 
-// screens are the commands that are used most; DSN is the outbox of the world.
+// screens are the commands that are used most; DSN is the outbox of the world,
+// FLOW its workflow and DEAD its dead letter.
 var screens = []string{
+	"job-ls: job ls", "job-get: job get DEAD", "queue-ls: queue ls", "dead-ls: dead ls",
 	"workflow-draw: workflow draw FLOW", "workflow-ls: workflow ls", "unique-ls: unique ls", "worker-ls: worker ls", "cron-ls: cron ls", "events: events --limit 15",
 	"outbox-status: outbox status DSN", "top: top", "help: --help",
 }

@@ -31,7 +31,8 @@ type world struct {
 	side *sidecar.Sidecar
 	now  time.Time
 	ids  int
-	flow job.ID
+	flow job.ID // its workflow
+	dead job.ID // its dead letter
 }
 
 // worldTime is what time it is there in the end.
@@ -56,7 +57,7 @@ func newWorld(t *testing.T) *world {
 			t.Fatalf("%s: exit %d, %s", args, o.code, o.stderr)
 		}
 	}
-	w.names = strings.NewReplacer("FLOW", string(w.flow), "DSN", "sqlite:shop.db")
+	w.names = strings.NewReplacer("FLOW", string(w.flow), "DEAD", string(w.dead), "DSN", "sqlite:shop.db")
 	return w
 }
 
@@ -118,7 +119,7 @@ func (w *world) fill() {
 	dead := func(e *job.Envelope) { e.Retry = json.RawMessage(`{"on_exhaustion":"dead_letter"}`) }
 	w.push("email.send", "mail", nil)
 	w.done(w.fetch("mailer-1", "mail"))
-	w.push("email.send", "mail", dead)
+	w.dead = w.push("email.send", "mail", dead)
 	w.fail(w.fetch("mailer-1", "mail"), job.Failure{Type: "SMTPError", Message: "550 5.1.1 no such user: ada@example.com, and there never was one", Retryable: &final})
 	w.push("report.make", "reports", nil)
 	w.fail(w.fetch("reports-1", "reports"), job.Failure{Type: "Timeout", Message: "the database did not answer within 30 s", Retryable: &final})

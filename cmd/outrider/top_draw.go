@@ -116,15 +116,14 @@ func fitted(s term.Screen, parts []topPart) string {
 	var b strings.Builder
 	used := 0
 	for i, p := range parts {
-		if i > 0 {
-			p.text = "   " + p.text
+		space := "   "
+		if i == 0 {
+			space = ""
 		}
-		if s.Width > 0 {
-			if used += term.Width(p.text); used > s.Width {
-				break
-			}
+		if used += len(space) + term.Width(p.text); s.Width > 0 && used > s.Width {
+			break
 		}
-		b.WriteString(s.Paint(p.style, p.text))
+		b.WriteString(space + s.Paint(p.style, p.text))
 	}
 	return b.String()
 }
