@@ -115,7 +115,7 @@ func (t *top) ask(ctx context.Context) error {
 			Active: q.Counts[job.Active], Scheduled: q.Counts[job.Scheduled], Retryable: q.Counts[job.Retryable]})
 	}
 	for _, w := range workers {
-		state := cmp.Or(w.State, "running")
+		state := cmp.Or(w.Directive, w.State, "running")
 		if w.Stale {
 			state = "stale"
 		}

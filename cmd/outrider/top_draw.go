@@ -48,7 +48,12 @@ func (t *top) draw(s term.Screen) []string {
 	}
 	room := -1
 	if s.Height > 0 {
-		room = s.Height - len(lines) - 2 - 2*len(sections) // a head and an empty line for each, and the keys
+		for { // each has a head and an empty line; below them are an empty line and the keys
+			if room = max(0, s.Height-len(lines)-2-2*len(sections)); room >= 2*len(sections) || len(sections) == 1 {
+				break
+			}
+			sections = sections[:len(sections)-1] // what is left of it is not worth its head
+		}
 	}
 	share(sections, room)
 	for _, sec := range sections {
@@ -111,15 +116,14 @@ func fitted(s term.Screen, parts []topPart) string {
 	var b strings.Builder
 	used := 0
 	for i, p := range parts {
-		if i > 0 {
-			p.text = "   " + p.text
+		space := "   "
+		if i == 0 {
+			space = ""
 		}
-		if s.Width > 0 {
-			if used += term.Width(p.text); used > s.Width {
-				break
-			}
+		if used += len(space) + term.Width(p.text); s.Width > 0 && used > s.Width {
+			break
 		}
-		b.WriteString(s.Paint(p.style, p.text))
+		b.WriteString(space + s.Paint(p.style, p.text))
 	}
 	return b.String()
 }
