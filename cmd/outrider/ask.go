@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 
 	"github.com/spf13/cobra"
 
@@ -16,21 +17,22 @@ import (
 
 // question is what a command asks of a running server, and how it shows the answer.
 type question struct {
+	*app
 	command string // as it was called, for messages
 	client  *client.Client
-	json    bool
+	format  format
 	out     io.Writer
 }
 
 // asks makes cmd one that asks a running server.
 func (a *app) asks(cmd *cobra.Command, do func(ctx context.Context, q *question, args []string) error) *cobra.Command {
 	bind(cmd, "url", "token-file")
-	asJSON := bindOutput(cmd)
+	output := bindOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		q := &question{command: cmd.CommandPath(), out: a.stdout}
+		q := &question{app: a, command: cmd.CommandPath(), out: a.stdout}
 		cfg, err := a.configure(cmd)
 		if err == nil {
-			q.json, err = asJSON()
+			q.format, err = output()
 		}
 		if err == nil {
 			q.client, err = cfg.client(cfg.url)
@@ -43,30 +45,18 @@ func (a *app) asks(cmd *cobra.Command, do func(ctx context.Context, q *question,
 	return cmd
 }
 
-// bindOutput gives cmd the flag -o. What it returns reads it.
-func bindOutput(cmd *cobra.Command) func() (asJSON bool, err error) {
-	output := cmd.Flags().StringP("output", "o", "table", "table or json")
-	return func() (bool, error) {
-		if *output != "table" && *output != "json" {
-			return false, usage("-o must be table or json, got %q", *output)
-		}
-		return *output == "json", nil
-	}
-}
-
 // show asks, and prints the answer: as it came, or read into the given value and
-// printed for a person.
-func (q *question) show(ctx context.Context, method, path string, body []byte, into any, print func(io.Writer) error) error {
+// printed for a person. items is the member of the answer that is a list, if it is one.
+func (q *question) show(ctx context.Context, method, path string, body []byte, items string, into any, print func(io.Writer) error) error {
 	answer, err := q.client.Raw(ctx, method, path, body)
 	if err != nil {
 		return asked(err)
 	}
-	if q.json {
+	if q.format.data() {
 		if into != nil {
 			_ = json.Unmarshal(answer, into) // for who looks into it; what is printed is the answer as it came
 		}
-		_, err := fmt.Fprintf(q.out, "%s\n", answer)
-		return err
+		return q.format.print(q.out, answer, items)
 	}
 	if err := json.Unmarshal(answer, into); err != nil {
 		return fmt.Errorf("the server's answer cannot be read: %w", err)
@@ -75,8 +65,32 @@ func (q *question) show(ctx context.Context, method, path string, body []byte, i
 }
 
 // raw asks, and prints the answer as it came.
-func (q *question) raw(ctx context.Context, method, path string) error {
-	return q.show(ctx, method, path, nil, nil, nil)
+func (q *question) raw(ctx context.Context, method, path, items string) error {
+	return q.show(ctx, method, path, nil, items, nil, nil)
+}
+
+// pages asks for a list, page by page, and prints all of it as it came, however long.
+// items is the member that is the list.
+func (q *question) pages(ctx context.Context, path, items string) error {
+	all := []json.RawMessage{}
+	for {
+		raw, err := q.client.Raw(ctx, http.MethodGet, fmt.Sprintf("%s?limit=200&offset=%d", path, len(all)), nil)
+		if err != nil {
+			return asked(err)
+		}
+		var members map[string]json.RawMessage
+		var page []json.RawMessage
+		total := 0
+		if err = json.Unmarshal(raw, &members); err == nil {
+			err = errors.Join(json.Unmarshal(members[items], &page), json.Unmarshal(members["total"], &total))
+		}
+		if err != nil {
+			return fmt.Errorf("the server's answer cannot be read: %w", err)
+		}
+		if all = append(all, page...); len(page) == 0 || len(all) >= total {
+			return q.format.printValue(q.out, map[string]any{items: all, "total": total}, items)
+		}
+	}
 }
 
 // asked is the error of a command that asked a server, with its exit code. An

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -57,7 +56,7 @@ func (a *app) benchCommand() *cobra.Command {
 	f.StringVar(&cfg.Dir, "dir", os.TempDir(), "where the private servers keep their files; its disk is part of what is measured")
 	f.StringVar(&cfg.Profile, "profile", "", "folder for CPU profiles of the private servers, one for each workload")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		asJSON, err := output()
+		format, err := output()
 		if err == nil && cmd.Flags().Changed("beside-state") && len(cfg.Beside) == 0 {
 			err = usage("--beside-state says what the jobs of --beside are; give --beside, too")
 		}
@@ -70,7 +69,7 @@ func (a *app) benchCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.bench(cmd.Context(), cfg, asJSON)
+		return a.bench(cmd.Context(), cfg, format)
 	}
 	return cmd
 }
@@ -195,9 +194,9 @@ func (c *benchConfig) allows(w bench.Workload) error {
 }
 
 // bench runs the workloads and prints the report.
-func (a *app) bench(ctx context.Context, cfg benchConfig, asJSON bool) error {
+func (a *app) bench(ctx context.Context, cfg benchConfig, format format) error {
 	rep, err := bench.Run(ctx, cfg.Settings, func(workload string) {
-		if !asJSON {
+		if !format.data() {
 			fmt.Fprintf(a.stderr, "%s …\n", workload)
 		}
 	}, a.stderr)
@@ -208,10 +207,8 @@ func (a *app) bench(ctx context.Context, cfg benchConfig, asJSON bool) error {
 		return err
 	}
 	rep.Version = version()
-	if asJSON {
-		e := json.NewEncoder(a.stdout)
-		e.SetIndent("", "  ")
-		return e.Encode(rep)
+	if format.data() {
+		return format.printValue(a.stdout, rep, "results")
 	}
 	return printReport(a.stdout, rep)
 }

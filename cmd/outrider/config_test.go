@@ -141,7 +141,7 @@ func TestMistakes(t *testing.T) {
 		{"", "outbox replay sqlite:shop.db 1 --all"},
 		{"", "outbox replay sqlite:shop.db one"},
 		{"", "outbox ls sqlite:shop.db --limit 0"},
-		{"", "outbox status sqlite:shop.db -o yaml"},
+		{"", "outbox status sqlite:shop.db -o xml"},
 		{"OUTRIDER_OUTBOX=sqlite:a.db,sqlite:b.db", "outbox discard 1"},
 		{"", "outbox check sqlite:missing.db"},
 		{"", "bench --workload pusch"},
@@ -149,7 +149,7 @@ func TestMistakes(t *testing.T) {
 		{"", "bench --duration soon"},
 		{"", "bench --workload outbox --url http://127.0.0.1:8080"},
 		{"", "bench --url 127.0.0.1:8080"},
-		{"", "bench -o yaml"},
+		{"", "bench -o xml"},
 		{"", "bench --concurrency 1,many"},
 		{"", "bench --concurrency 1,2000"},
 		{"", "bench --rate 0"},
@@ -347,12 +347,12 @@ func TestSettingsAreTold(t *testing.T) {
 		}
 		origin, _, _ := strings.Cut(env[0], "=")
 		for name, want := range map[string]string{"host": "OUTRIDER_HOST a.test,b.test", "shutdown_grace": "--shutdown-grace 9s", "log_level": "default info",
-			"cron_file": "default ", "on_exhaustion": "default ", "outbox": origin + " mysql://***@db.test:3306/shop"} {
+			"cron_file": "default ", "on_exhaustion": "default ", "outbox": origin + " mysql://ada:***@db.test:3306/shop"} {
 			if told[name] != want {
 				t.Errorf("%s: %q, want %q", name, told[name], want)
 			}
 		}
-		if s := fmt.Sprint(told); strings.Contains(s, canary) || strings.Contains(s, "ada") {
+		if s := fmt.Sprint(told); strings.Contains(s, canary) {
 			t.Errorf("a secret is told: %s", s)
 		}
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outrider-jobs/outrider/cronsched"
+	"github.com/outrider-jobs/outrider/internal/term"
 )
 
 func (a *app) cronCommand() *cobra.Command {
@@ -50,7 +50,7 @@ func (a *app) cronPreviewCommand() *cobra.Command {
 		case *n < 1 || *n > maxPreview:
 			return usage("-n must be from 1 to %d, got %d", maxPreview, *n)
 		}
-		asJSON, err := output()
+		format, err := output()
 		if err != nil {
 			return err
 		}
@@ -63,11 +63,11 @@ func (a *app) cronPreviewCommand() *cobra.Command {
 			return err
 		}
 		p := &preview{spec: spec, from: start, runs: upcoming(spec, start, *n)}
-		if asJSON {
+		if format.data() {
 			for _, w := range spec.Warnings(start) {
 				fmt.Fprintf(a.stderr, "warning: %s\n", w.Message)
 			}
-			return p.json(a.stdout)
+			return p.print(a.stdout, format)
 		}
 		return p.table(a.stdout, *n)
 	}
@@ -117,7 +117,7 @@ type preview struct {
 	runs []cronsched.Occurrence
 }
 
-func (p *preview) json(w io.Writer) error {
+func (p *preview) print(w io.Writer, format format) error {
 	type run struct {
 		At      string `json:"at"`
 		Local   string `json:"local"`
@@ -130,7 +130,7 @@ func (p *preview) json(w io.Writer) error {
 	for _, o := range p.runs {
 		answer.Runs = append(answer.Runs, run{o.At.UTC().Format(time.RFC3339), o.Local(), o.Skipped, o.Repeat})
 	}
-	return json.NewEncoder(w).Encode(answer)
+	return format.printValue(w, answer, "runs")
 }
 
 func (p *preview) table(out io.Writer, asked int) error {
@@ -149,7 +149,7 @@ func (p *preview) table(out io.Writer, asked int) error {
 		case o.Repeat == 2:
 			note = "comes twice: the second"
 		}
-		rows = append(rows, []string{local, o.At.UTC().Format(time.RFC3339), away(o.At.Unix() - p.from.Unix()), note})
+		rows = append(rows, []string{local, o.At.UTC().Format(time.RFC3339), term.Span(o.At.Unix() - p.from.Unix()), note})
 	}
 	if err := table(out, rows); err != nil {
 		return err
@@ -164,23 +164,4 @@ func (p *preview) table(out io.Writer, asked int) error {
 		}
 	}
 	return nil
-}
-
-// away is a number of seconds in the two largest units that it has, 2d 3h.
-func away(seconds int64) string {
-	units := []struct {
-		of   int64
-		name string
-	}{{24 * 3600, "d"}, {3600, "h"}, {60, "m"}, {1, "s"}}
-	for i, u := range units[:3] {
-		if seconds < u.of {
-			continue
-		}
-		text := fmt.Sprintf("%d%s", seconds/u.of, u.name)
-		if rest := seconds % u.of / units[i+1].of; rest > 0 {
-			text += fmt.Sprintf(" %d%s", rest, units[i+1].name)
-		}
-		return text
-	}
-	return fmt.Sprintf("%ds", seconds)
 }

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -12,62 +10,40 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outrider-jobs/outrider/cronfile"
+	"github.com/outrider-jobs/outrider/internal/term"
 	"github.com/outrider-jobs/outrider/internal/wording"
 	"github.com/outrider-jobs/outrider/job"
 )
 
 func (a *app) cronListCommand() *cobra.Command {
-	return a.asks(&cobra.Command{
+	return a.watches(&cobra.Command{
 		Use:        "ls",
 		SuggestFor: []string{"list"},
 		Short:      "List the schedules of a server, and when each runs next",
 		Args:       noArgs,
 	}, func(ctx context.Context, q *question, _ []string) error {
-		if q.json {
-			return q.allCrons(ctx)
+		if q.format.data() {
+			return q.pages(ctx, "/cron", "crons")
 		}
 		page, err := q.client.Crons(ctx, job.CronFilter{})
 		if err != nil {
 			return asked(err)
 		}
-		return printCrons(q.out, page.Crons, a.clock())
+		return q.printCrons(page.Crons)
 	})
-}
-
-// allCrons prints the schedules as they came, however many pages they are.
-func (q *question) allCrons(ctx context.Context) error {
-	answer := struct {
-		Crons []json.RawMessage `json:"crons"`
-		Total int               `json:"total"`
-	}{Crons: []json.RawMessage{}}
-	for {
-		raw, err := q.client.Raw(ctx, http.MethodGet, "/cron?offset="+strconv.Itoa(len(answer.Crons)), nil)
-		if err != nil {
-			return asked(err)
-		}
-		page := answer
-		page.Crons = nil
-		if err := json.Unmarshal(raw, &page); err != nil {
-			return fmt.Errorf("the server's answer cannot be read: %w", err)
-		}
-		answer.Crons, answer.Total = append(answer.Crons, page.Crons...), page.Total
-		if len(page.Crons) == 0 || len(answer.Crons) >= page.Total {
-			return json.NewEncoder(q.out).Encode(answer)
-		}
-	}
 }
 
 // aboutOne makes cmd one that is about the schedule that its only word names. In
 // JSON the answer to the request is printed as it came; below is the path behind
-// the schedule's own.
-func (a *app) aboutOne(cmd *cobra.Command, method string, below func() string, do func(ctx context.Context, q *question, name string) error) *cobra.Command {
+// the schedule's own, items the member of the answer that is a list.
+func (a *app) aboutOne(cmd *cobra.Command, method string, below func() string, items string, do func(ctx context.Context, q *question, name string) error) *cobra.Command {
 	return a.asks(cmd, func(ctx context.Context, q *question, args []string) (err error) {
 		if len(args) != 1 || args[0] == "" {
 			return usage("%s needs the name of one schedule; see outrider cron ls", q.command)
 		}
 		name := args[0]
-		if q.json {
-			err = q.raw(ctx, method, "/cron/"+url.PathEscape(name)+below())
+		if q.format.data() {
+			err = q.raw(ctx, method, "/cron/"+url.PathEscape(name)+below(), items)
 		} else {
 			err = asked(do(ctx, q, name))
 		}
@@ -108,7 +84,7 @@ func (a *app) cronGetCommand() *cobra.Command {
 		Use:        "get NAME",
 		SuggestFor: []string{"show", "info", "describe", "status"},
 		Short:      "Show a schedule, its last run and its next",
-	}, http.MethodGet, always(""), func(ctx context.Context, q *question, name string) error {
+	}, http.MethodGet, always(""), "", func(ctx context.Context, q *question, name string) error {
 		c, err := q.client.Cron(ctx, name)
 		if err != nil {
 			return err
@@ -124,7 +100,7 @@ func (a *app) cronTriggerCommand() *cobra.Command {
 		Short:      "Run a schedule now; its next run does not change",
 		Long: "Makes a job, or a workflow, of a schedule now, paused or not. Its overlap policy applies: with skip nothing\n" +
 			"is made while the previous run has not ended; wait for it, or cancel it.",
-	}, http.MethodPost, always("/trigger"), func(ctx context.Context, q *question, name string) error {
+	}, http.MethodPost, always("/trigger"), "", func(ctx context.Context, q *question, name string) error {
 		r, err := q.client.TriggerCron(ctx, name)
 		if err != nil {
 			return err
@@ -149,7 +125,7 @@ func (a *app) cronResumeCommand() *cobra.Command {
 
 // enabling makes cmd one that pauses or resumes.
 func (a *app) enabling(cmd *cobra.Command, below string, on bool) *cobra.Command {
-	return a.aboutOne(cmd, http.MethodPost, always(below), func(ctx context.Context, q *question, name string) error {
+	return a.aboutOne(cmd, http.MethodPost, always(below), "", func(ctx context.Context, q *question, name string) error {
 		c, err := q.client.ChangeCron(ctx, name, job.CronPatch{Enabled: &on})
 		switch {
 		case err != nil:
@@ -168,7 +144,7 @@ func (a *app) cronRemoveCommand() *cobra.Command {
 		Use:        "rm NAME",
 		SuggestFor: []string{"delete", "remove"},
 		Short:      "Remove a schedule; its jobs stay",
-	}, http.MethodDelete, always(""), func(ctx context.Context, q *question, name string) error {
+	}, http.MethodDelete, always(""), "", func(ctx context.Context, q *question, name string) error {
 		c, err := q.client.DeleteCron(ctx, name)
 		if err != nil {
 			return err
@@ -189,7 +165,7 @@ func (a *app) cronHistoryCommand() *cobra.Command {
 	}
 	cmd.Flags().IntVarP(&n, "number", "n", n, fmt.Sprintf("how many ticks, 1 to %d", job.MaxCronRuns))
 	below := func() string { return "/history?limit=" + strconv.Itoa(n) }
-	a.aboutOne(cmd, http.MethodGet, below, func(ctx context.Context, q *question, name string) error {
+	a.aboutOne(cmd, http.MethodGet, below, "history", func(ctx context.Context, q *question, name string) error {
 		c, err := q.client.Cron(ctx, name)
 		if err != nil {
 			return err
@@ -198,7 +174,7 @@ func (a *app) cronHistoryCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return printHistory(q.out, c, runs)
+		return q.printHistory(c, runs)
 	})
 	cmd.Args = func(cmd *cobra.Command, _ []string) error {
 		if n < 1 || n > job.MaxCronRuns {
@@ -209,13 +185,15 @@ func (a *app) cronHistoryCommand() *cobra.Command {
 	return cmd
 }
 
+var historyColumns = []term.Column{{Head: "TICK"}, {Head: "JOB", Min: 36}, {Head: "BECAME", Min: 9, Style: term.OfState}, {Head: "STARTED", Drop: 2}, {Head: "ENDED", Drop: 1}}
+
 // printHistory writes a line for each tick, the newest first.
-func printHistory(out io.Writer, c *job.Cron, runs []job.CronJob) error {
+func (q *question) printHistory(c *job.Cron, runs []job.CronJob) error {
 	if len(runs) == 0 {
-		_, err := fmt.Fprintf(out, "%s has not run yet\n", c.Name)
+		_, err := fmt.Fprintf(q.out, "%s has not run yet\n", c.Name)
 		return err
 	}
-	rows := [][]string{{"TICK", "JOB", "BECAME", "STARTED", "ENDED"}}
+	var rows [][]string
 	for _, r := range runs {
 		row := []string{inZone(c, r.At).Format(wallForm), "-", "", "-", "-"}
 		switch {
@@ -234,7 +212,7 @@ func printHistory(out io.Writer, c *job.Cron, runs []job.CronJob) error {
 		}
 		rows = append(rows, row)
 	}
-	return table(out, rows)
+	return q.screen.Table(q.out, historyColumns, rows)
 }
 
 // whySkipped says why a tick made no job.

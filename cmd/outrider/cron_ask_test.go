@@ -128,7 +128,7 @@ func TestCron(t *testing.T) {
 		"history by-hand", "pause nightly", "diff -f later.yaml", "diff -f later.yaml --prune", "apply -f later.yaml", "apply -f later.yaml --prune -o json", "apply -f later.yaml --prune -v",
 		"ls", "resume nightly", "pause poll -o json", "diff -f later.yaml", "apply -f nameless.yaml --prune", "rm nightly", "rm by-hand", "rm by-hand",
 		"get pol", "get something-else", "pause pol -o json", "apply -f - --prune", "ls", "trigger poll",
-		"get", "get a b", "ls all", "ls -o yaml", "history poll -n 0", "history poll -n 21", "apply", "diff -f missing.yaml", "apply first.yaml", "lst",
+		"get", "get a b", "ls all", "ls -o xml", "history poll -n 0", "history poll -n 21", "apply", "diff -f missing.yaml", "apply first.yaml", "lst",
 	} {
 		do(line)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/outrider-jobs/outrider/cronfile"
 	"github.com/outrider-jobs/outrider/cronsched"
+	"github.com/outrider-jobs/outrider/internal/term"
 	"github.com/outrider-jobs/outrider/internal/wording"
 )
 
@@ -89,14 +89,14 @@ func occasion(o cronsched.Occurrence, now time.Time) string {
 	if !o.At.After(now) {
 		return o.At.Format(wallForm) + "  due"
 	}
-	return fmt.Sprintf("%s  in %s", o.At.Format(wallForm), away(o.At.Unix()-now.Unix()))
+	return fmt.Sprintf("%s  in %s", o.At.Format(wallForm), term.Span(o.At.Unix()-now.Unix()))
 }
 
 // wallForm is how a local time is shown.
 const wallForm = "Mon 2006-01-02 15:04:05 -07:00"
 
-// printPlanJSON writes the plan for programs.
-func printPlanJSON(w io.Writer, p *cronfile.Plan, now time.Time) error {
+// printPlanData writes the plan for programs.
+func printPlanData(w io.Writer, format format, p *cronfile.Plan, now time.Time) error {
 	type change struct {
 		Change     string   `json:"change"`
 		Name       string   `json:"name"`
@@ -136,7 +136,7 @@ func printPlanJSON(w io.Writer, p *cronfile.Plan, now time.Time) error {
 		}
 		answer.Changes = append(answer.Changes, line)
 	}
-	return json.NewEncoder(w).Encode(answer)
+	return format.printValue(w, answer, "changes")
 }
 
 // fires reports whether the schedule fires after the change.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/outrider-jobs/outrider/cronfile"
 	"github.com/outrider-jobs/outrider/cronsched"
+	"github.com/outrider-jobs/outrider/internal/term"
 	"github.com/outrider-jobs/outrider/internal/wording"
 	"github.com/outrider-jobs/outrider/job"
 )
@@ -56,11 +57,11 @@ func wall(c *job.Cron, t, now time.Time) string {
 	seconds := t.Unix() - now.Unix()
 	switch {
 	case seconds < 0:
-		return inZone(c, t).Format(wallForm) + " (" + away(-seconds) + " ago)"
+		return inZone(c, t).Format(wallForm) + " (" + term.Span(-seconds) + " ago)"
 	case seconds == 0:
 		return inZone(c, t).Format(wallForm) + " (now)"
 	}
-	return inZone(c, t).Format(wallForm) + " (in " + away(seconds) + ")"
+	return inZone(c, t).Format(wallForm) + " (in " + term.Span(seconds) + ")"
 }
 
 // instant is a time of a job, or a dash.
@@ -79,18 +80,22 @@ func stateOf(c *job.Cron) string {
 	return "paused"
 }
 
+var cronColumns = []term.Column{{Head: "NAME", Min: 12}, {Head: "SCHEDULE", Min: 12}, {Head: "ZONE", Min: 6, Drop: 2},
+	{Head: "NEXT"}, {Head: "LAST", Drop: 1}, {Head: "RUNS", Right: true, Drop: 3}, {Head: "STATE", Style: term.OfState}}
+
 // printCrons writes a line for each schedule.
-func printCrons(out io.Writer, all []*job.Cron, now time.Time) error {
+func (q *question) printCrons(all []*job.Cron) error {
 	if len(all) == 0 {
-		_, err := fmt.Fprintln(out, noCronsYet)
+		_, err := fmt.Fprintln(q.out, noCronsYet)
 		return err
 	}
-	rows := [][]string{{"NAME", "SCHEDULE", "ZONE", "NEXT", "LAST", "RUNS", "STATE"}}
+	now := q.clock()
+	var rows [][]string
 	for _, c := range all {
-		rows = append(rows, []string{c.Name, c.Expression, cronfile.Zone(c), wall(c, c.NextRunAt, now), wall(c, c.LastRunAt, now),
+		rows = append(rows, []string{c.Name, c.Expression, cronfile.Zone(c), term.Ago(c.NextRunAt, now), term.Ago(c.LastRunAt, now),
 			strconv.FormatInt(c.RunCount, 10), stateOf(c)})
 	}
-	return table(out, rows)
+	return q.screen.Table(q.out, cronColumns, rows)
 }
 
 // printCron writes all of a schedule, its next runs and what a person may not have meant by it.

@@ -27,7 +27,7 @@ func TestCronPreview(t *testing.T) {
 		{"*/20 * * * * *", "-n", "4", "--from", from},
 		{"0 3 32 * *", "--tz", "Europe/Paris"}, {"0 3 * *"}, {"0 0 31 2 *"}, {"@dayly"}, {"0 3 * * \x1b[31m"}, {""},
 		{"0 3 * * *", "--tz", "Europe/Pariss"}, {"0 3 * * *", "--tz", "CEST"}, {"TZ=UTC 0 3 * * *", "--tz", "Europe/Paris"},
-		{}, {"0", "3", "*", "*", "*"}, {"0 3 * * *", "-n", "0"}, {"0 3 * * *", "-n", "1001"}, {"0 3 * * *", "-o", "yaml"}, {"0 3 * * *", "--from", "tomorrow"},
+		{}, {"0", "3", "*", "*", "*"}, {"0 3 * * *", "-n", "0"}, {"0 3 * * *", "-n", "1001"}, {"0 3 * * *", "-o", "xml"}, {"0 3 * * *", "--from", "tomorrow"},
 		{"0 3 * * *", "--zone", "UTC"},
 	} {
 		fmt.Fprintf(&b, "$ outrider cron preview %q\n", args)

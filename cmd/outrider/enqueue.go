@@ -22,7 +22,7 @@ func (a *app) enqueueCommand() *cobra.Command {
 			"workflow has as its body is read from a file, or with - from standard input: an object with\n" +
 			"steps, or with jobs and a type, is a workflow; one with jobs alone is a batch.",
 		Example: "  outrider enqueue email.send '[\"ada@example.com\"]' --queue mail\n" +
-			"  outrider enqueue --file - <<< '{\"type\":\"chain\",\"steps\":[{\"type\":\"a.one\"},{\"type\":\"a.two\"}]}'",
+			"  outrider enqueue --file workflow.json",
 	}
 	var file, queue, delay string
 	cmd.Flags().StringVar(&file, "file", "", "read the body from this `file`; - is standard input")
@@ -97,7 +97,7 @@ func (q *question) enqueue(ctx context.Context, raw []byte) error {
 	case about.Jobs != nil:
 		path = "/jobs/batch"
 	}
-	return q.show(ctx, http.MethodPost, path, raw, &answer, func(w io.Writer) (err error) {
+	return q.show(ctx, http.MethodPost, path, raw, "", &answer, func(w io.Writer) (err error) {
 		switch {
 		case answer.Workflow != nil:
 			_, err = fmt.Fprintf(w, "workflow %s: %s of %s, %s\n", answer.Workflow.ID, answer.Workflow.Type, count(int64(answer.Workflow.Steps), "step", "steps"), answer.Workflow.State)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -21,9 +23,13 @@ const asProgram = "TEST_AS_OUTRIDER=1"
 
 func TestMain(m *testing.M) {
 	if os.Getenv("TEST_AS_OUTRIDER") == "1" || len(os.Args) > 1 && os.Args[1] == guardWord { // of a worker in this process
+		if at, err := time.Parse(time.RFC3339, os.Getenv("TEST_OUTRIDER_CLOCK")); err == nil {
+			a := &app{env: environment(os.Environ()), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, clock: func() time.Time { return at }}
+			os.Exit(a.run(signalled(context.Background()), os.Args[1:]))
+		}
 		main()
 	}
-	os.Exit(m.Run())
+	testscript.Main(m, map[string]func(){"outrider": main}) // what scripts call outrider
 }
 
 // outcome is what a run of the program leaves.
@@ -41,10 +47,17 @@ func try(t *testing.T, environ []string, args ...string) outcome {
 // tryWith is try with something on standard input.
 func tryWith(t *testing.T, stdin string, environ []string, args ...string) outcome {
 	t.Helper()
+	return tryAt(t, time.Now, stdin, environ, args...)
+}
+
+// tryAt is tryWith by another clock.
+func tryAt(t *testing.T, clock func() time.Time, stdin string, environ []string, args ...string) outcome {
+	t.Helper()
 	var stdout, stderr bytes.Buffer
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	code := run(ctx, args, environ, strings.NewReader(stdin), &stdout, &stderr)
+	a := &app{env: environment(environ), stdin: strings.NewReader(stdin), stdout: &stdout, stderr: &stderr, clock: clock}
+	code := a.run(ctx, args)
 	return outcome{code, stdout.String(), stderr.String()}
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outrider-jobs/outrider/internal/appdb"
+	"github.com/outrider-jobs/outrider/internal/term"
 	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/outbox"
 )
@@ -22,18 +22,12 @@ import (
 // These commands ask the database itself: they need no server that runs, and
 // show the same whichever server relays.
 
-func printJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
-}
-
 func (a *app) outboxStatusCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "status [DSN...]", Short: "Count the rows of an outbox and show who relays it"}
 	bindOutbox(cmd, "outbox", "outbox-table")
 	output := bindOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		asJSON, err := output()
+		format, err := output()
 		if err != nil {
 			return err
 		}
@@ -42,8 +36,8 @@ func (a *app) outboxStatusCommand() *cobra.Command {
 			if err != nil {
 				return s.Explained(ctx, err)
 			}
-			if asJSON {
-				return printStatusJSON(a.stdout, s, st)
+			if format.data() {
+				return printStatusData(a.stdout, format, s, st)
 			}
 			return printStatus(a.stdout, s, st)
 		})
@@ -51,20 +45,20 @@ func (a *app) outboxStatusCommand() *cobra.Command {
 	return cmd
 }
 
-// printStatusJSON prints a status with the name of its outbox in front.
-func printStatusJSON(w io.Writer, s *appdb.Source, st outbox.Status) error {
+// printStatusData prints a status with the name of its outbox in front.
+func printStatusData(w io.Writer, format format, s *appdb.Source, st outbox.Status) error {
 	if st.Strays == nil {
 		st.Strays = []outbox.Stray{}
 	}
 	if st.Relays == nil {
 		st.Relays = []outbox.Peer{}
 	}
-	return printJSON(w, struct {
+	return format.printValue(w, struct {
 		Database string `json:"database"`
 		Table    string `json:"table"`
 		outbox.Status
 		Lag float64 `json:"lag_seconds"`
-	}{s.DSN.String(), s.Dialect.Table(), st, st.Lag.Round(time.Millisecond).Seconds()})
+	}{s.DSN.String(), s.Dialect.Table(), st, st.Lag.Round(time.Millisecond).Seconds()}, "")
 }
 
 func printStatus(w io.Writer, s *appdb.Source, st outbox.Status) error {
@@ -93,7 +87,7 @@ func (a *app) outboxListCommand() *cobra.Command {
 	limit := cmd.Flags().Int("limit", 50, "how many at most, 1 to 1000")
 	after := cmd.Flags().Int64("after", 0, "only rows with a higher id")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		asJSON, err := output()
+		format, err := output()
 		if err != nil {
 			return err
 		}
@@ -105,11 +99,11 @@ func (a *app) outboxListCommand() *cobra.Command {
 			if err != nil {
 				return s.Explained(ctx, err)
 			}
-			if !asJSON {
-				return printParked(a.stdout, s, parked)
+			if !format.data() {
+				return a.printParked(s, parked)
 			}
 			for _, p := range parked {
-				if err := printJSON(a.stdout, p); err != nil {
+				if err := format.printValue(a.stdout, p, ""); err != nil {
 					return err
 				}
 			}
@@ -119,16 +113,19 @@ func (a *app) outboxListCommand() *cobra.Command {
 	return cmd
 }
 
-func printParked(w io.Writer, s *appdb.Source, parked []outbox.Parked) error {
+var parkedColumns = []term.Column{{Head: "ROW", Right: true}, {Head: "TYPE", Min: 12}, {Head: "ATTEMPTS", Right: true, Drop: 2}, {Head: "WRITTEN", Drop: 1}, {Head: "REASON", Min: 30}}
+
+func (a *app) printParked(s *appdb.Source, parked []outbox.Parked) error {
 	if len(parked) == 0 {
-		_, err := fmt.Fprintf(w, "%s has no parked row in %s\n", s.DSN, s.Dialect.Table())
+		_, err := fmt.Fprintf(a.stdout, "%s has no parked row in %s\n", s.DSN, s.Dialect.Table())
 		return err
 	}
-	rows := [][]string{{"ROW", "TYPE", "ATTEMPTS", "WRITTEN", "REASON"}}
+	now := a.clock()
+	var rows [][]string
 	for _, p := range parked {
-		rows = append(rows, []string{fmt.Sprint(p.ID), p.Type, fmt.Sprint(p.Attempts), job.FormatTime(p.Written), p.Reason})
+		rows = append(rows, []string{fmt.Sprint(p.ID), p.Type, fmt.Sprint(p.Attempts), term.Ago(p.Written, now), p.Reason})
 	}
-	return table(w, rows)
+	return a.screen.Table(a.stdout, parkedColumns, rows)
 }
 
 func (a *app) outboxReplayCommand() *cobra.Command {
@@ -236,7 +233,7 @@ func (a *app) outboxPokeCommand() *cobra.Command {
 		var r struct {
 			Poked int64 `json:"poked"`
 		}
-		return q.show(ctx, http.MethodPost, "/outbox/poke", nil, &r, func(w io.Writer) error {
+		return q.show(ctx, http.MethodPost, "/outbox/poke", nil, "", &r, func(w io.Writer) error {
 			_, err := fmt.Fprintf(w, "poked %s\n", count(r.Poked, "relay", "relays"))
 			return err
 		})

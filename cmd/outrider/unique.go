@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outrider-jobs/outrider/internal/readfile"
+	"github.com/outrider-jobs/outrider/internal/term"
 	"github.com/outrider-jobs/outrider/internal/wording"
 	"github.com/outrider-jobs/outrider/job"
 )
@@ -45,7 +46,7 @@ func (a *app) uniqueExplainCommand() *cobra.Command {
 			return err
 		}
 		var x explanation
-		err = q.show(ctx, http.MethodPost, "/unique/explain", raw, &x, x.print)
+		err = q.show(ctx, http.MethodPost, "/unique/explain", raw, "", &x, x.print)
 		if k := job.KindOf(err); k == job.Invalid || k == job.BadRetry || k == job.Malformed {
 			err = fmt.Errorf("%s: %w", name, err)
 		}
@@ -131,7 +132,7 @@ func (a *app) uniqueListCommand() *cobra.Command {
 	f.StringVar(&kind, "type", "", "keys of jobs of this type, or, with * at the end, of all types with this prefix")
 	f.StringSliceVar(&states, "state", nil, "keys of jobs in these states")
 	f.IntVar(&limit, "limit", 50, "how many at most, 1 to 200")
-	return a.asks(cmd, func(ctx context.Context, q *question, _ []string) error {
+	return a.watches(cmd, func(ctx context.Context, q *question, _ []string) error {
 		if limit < 1 || limit > 200 {
 			return usage("--limit must be from 1 to 200, got %d", limit)
 		}
@@ -142,12 +143,12 @@ func (a *app) uniqueListCommand() *cobra.Command {
 			}
 			f.States = append(f.States, job.State(s))
 		}
-		if !q.json {
+		if !q.format.data() {
 			keys, err := q.client.HeldKeys(ctx, f)
 			if err != nil {
 				return asked(err)
 			}
-			return printKeys(q.out, keys)
+			return q.printKeys(keys)
 		}
 		params := url.Values{"limit": {strconv.Itoa(limit)}}
 		for name, v := range map[string]string{"queue": queue, "type": kind, "state": strings.Join(states, ",")} {
@@ -155,7 +156,7 @@ func (a *app) uniqueListCommand() *cobra.Command {
 				params.Set(name, v)
 			}
 		}
-		return q.raw(ctx, http.MethodGet, "/unique-jobs?"+params.Encode())
+		return q.raw(ctx, http.MethodGet, "/unique-jobs?"+params.Encode(), "items")
 	})
 }
 
@@ -167,19 +168,23 @@ func stateNames() string {
 	return strings.Join(names, ", ")
 }
 
-func printKeys(w io.Writer, held job.HeldKeys) error {
+var keyColumns = []term.Column{{Head: "JOB"}, {Head: "TYPE", Min: 8}, {Head: "QUEUE", Min: 6, Drop: 2}, {Head: "STATE", Min: 9, Style: term.OfState},
+	{Head: "SINCE", Drop: 3}, {Head: "UNTIL", Drop: 1}, {Head: "KEY", Min: 12}}
+
+func (q *question) printKeys(held job.HeldKeys) error {
 	if len(held.Keys) == 0 {
-		_, err := fmt.Fprintln(w, "no job holds a unique key")
+		_, err := fmt.Fprintln(q.out, "no job holds a unique key")
 		return err
 	}
-	rows := [][]string{{"JOB", "TYPE", "QUEUE", "STATE", "SINCE", "UNTIL", "KEY"}}
+	now := q.clock()
+	var rows [][]string
 	for _, k := range held.Keys {
-		rows = append(rows, []string{string(k.JobID), k.Type, k.Queue, string(k.State), job.FormatTime(k.Since), instant(k.Until), k.Key})
+		rows = append(rows, []string{string(k.JobID), k.Type, k.Queue, string(k.State), term.Ago(k.Since, now), term.Ago(k.Until, now), k.Key})
 	}
-	if err := table(w, rows); err != nil || held.Total <= int64(len(held.Keys)) {
+	if err := q.screen.Table(q.out, keyColumns, rows); err != nil || held.Total <= int64(len(held.Keys)) {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%d of %d keys; use --queue, --type and --state to see fewer\n", len(held.Keys), held.Total)
+	_, err := fmt.Fprintf(q.out, "\n%d of %d keys; use --queue, --type and --state to see fewer\n", len(held.Keys), held.Total)
 	return err
 }
 
@@ -204,7 +209,7 @@ func (a *app) uniqueReleaseCommand() *cobra.Command {
 		var r struct {
 			Released int64 `json:"released"`
 		}
-		err = q.show(ctx, http.MethodDelete, "/unique-jobs/"+key, nil, &r, func(w io.Writer) error {
+		err = q.show(ctx, http.MethodDelete, "/unique-jobs/"+key, nil, "", &r, func(w io.Writer) error {
 			if r.Released == 0 {
 				return nil // it is an error, and told as one
 			}

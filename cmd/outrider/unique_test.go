@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 const (
@@ -71,7 +72,7 @@ func TestUnique(t *testing.T) {
 		{"explain -", `{"a":"` + strings.Repeat("é", 100) + `", "b" 1, "c":"` + strings.Repeat("x", 100) + `"}`, nil},
 		{"explain -", "{\"a\":\"\xff\"}", nil}, {"explain missing.json", "", nil}, {"explain", "", nil}, {"explain a.json b.json", "", nil},
 		{"ls", "", list}, {"ls", "", none}, {"ls --queue mail --type email.* --state active,pending --limit 2 -o json", "", list},
-		{"ls --limit 0", "", nil}, {"ls --state running", "", nil}, {"ls all", "", nil}, {"ls -o yaml", "", nil}, {"ls --url 127.0.0.1:1", "", nil},
+		{"ls --limit 0", "", nil}, {"ls --state running", "", nil}, {"ls all", "", nil}, {"ls -o xml", "", nil}, {"ls --url 127.0.0.1:1", "", nil},
 		{"release " + aKey, "", release}, {"release " + strings.ToUpper(aKey) + " -o json", "", release},
 		{"release " + aKey, "", map[string]string{"DELETE /unique-jobs/" + aKey: fmt.Sprintf(gone, 0)}},
 		{"release " + aKey, "", map[string]string{"DELETE /unique-jobs/" + aKey: fmt.Sprintf(gone, 3)}},
@@ -81,7 +82,7 @@ func TestUnique(t *testing.T) {
 		fmt.Fprintf(&b, "$ outrider unique %s\n", tt.args)
 		c := &canned{answers: tt.answers}
 		server := httptest.NewServer(c)
-		o := tryWith(t, tt.stdin, []string{"OUTRIDER_URL=" + server.URL}, strings.Fields("unique "+tt.args)...)
+		o := tryAt(t, func() time.Time { return time.Date(2026, 3, 15, 12, 30, 0, 0, time.UTC) }, tt.stdin, []string{"OUTRIDER_URL=" + server.URL}, strings.Fields("unique "+tt.args)...)
 		server.Close()
 		fmt.Fprintf(&b, "%s%s%sexit %d\n\n", c.log.String(), o.stdout, o.stderr, o.code)
 	}

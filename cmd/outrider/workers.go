@@ -11,13 +11,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outrider-jobs/outrider/internal/term"
 	"github.com/outrider-jobs/outrider/job"
 )
 
 func (a *app) workersCommand() *cobra.Command {
 	cmd := group(&cobra.Command{
-		Use:   "workers",
-		Short: "List workers, and tell them to be quiet, to terminate or to resume",
+		Use:     "worker",
+		Aliases: []string{"workers"},
+		Short:   "List workers, and tell them to be quiet, to terminate or to resume",
 	})
 	cmd.AddCommand(a.workersListCommand(),
 		a.workersDirectCommand(job.Quiet, "Give a worker no more jobs; it finishes those that it has"),
@@ -27,16 +29,16 @@ func (a *app) workersCommand() *cobra.Command {
 }
 
 func (a *app) workersListCommand() *cobra.Command {
-	return a.asks(&cobra.Command{Use: "ls", Short: "List the workers that have registered or sent a heartbeat", Args: noArgs},
+	return a.watches(&cobra.Command{Use: "ls", Short: "List the workers that have registered or sent a heartbeat", Args: noArgs},
 		func(ctx context.Context, q *question, _ []string) error {
-			if q.json {
-				return q.raw(ctx, http.MethodGet, "/workers?limit=200")
+			if q.format.data() {
+				return q.raw(ctx, http.MethodGet, "/workers?limit=200", "workers")
 			}
 			all, err := q.client.Workers(ctx)
 			if err != nil {
 				return asked(err)
 			}
-			return printWorkers(q.out, all)
+			return q.printWorkers(all)
 		})
 }
 
@@ -45,7 +47,7 @@ func (a *app) workersDirectCommand(wish, short string) *cobra.Command {
 	all := cmd.Flags().Bool("all", false, "all known workers")
 	return a.asks(cmd, func(ctx context.Context, q *question, args []string) error {
 		if one := len(args) == 1; one == *all || len(args) > 1 || one && args[0] == "" {
-			return usage("%s needs the id of one worker, or --all; see outrider workers ls", q.command)
+			return usage("%s needs the id of one worker, or --all; see outrider worker ls", q.command)
 		}
 		var told struct {
 			Workers int64 `json:"workers"`
@@ -55,29 +57,33 @@ func (a *app) workersDirectCommand(wish, short string) *cobra.Command {
 			return err
 		}
 		if *all {
-			return q.show(ctx, http.MethodPost, "/admin/workers/directive", fmt.Appendf(nil, `{"directive":%q}`, wish), &told, print)
+			return q.show(ctx, http.MethodPost, "/admin/workers/directive", fmt.Appendf(nil, `{"directive":%q}`, wish), "", &told, print)
 		}
 		told.Workers = 1
-		err := q.show(ctx, http.MethodPost, "/admin/workers/"+url.PathEscape(args[0])+"/"+wish, nil, &struct{}{}, print)
+		err := q.show(ctx, http.MethodPost, "/admin/workers/"+url.PathEscape(args[0])+"/"+wish, nil, "", &struct{}{}, print)
 		if job.KindOf(err) == job.NotFound {
-			return fmt.Errorf("%w; see outrider workers ls", err)
+			return fmt.Errorf("%w; see outrider worker ls", err)
 		}
 		return err
 	})
 }
 
-func printWorkers(out io.Writer, all []job.WorkerInfo) error {
+var workerColumns = []term.Column{{Head: "WORKER", Min: 12}, {Head: "STATE", Style: term.OfState}, {Head: "DIRECTIVE", Drop: 1, Style: term.OfState},
+	{Head: "JOBS", Right: true}, {Head: "HOST", Min: 8, Drop: 2}, {Head: "LAST BEAT"}}
+
+func (q *question) printWorkers(all []job.WorkerInfo) error {
 	if len(all) == 0 {
-		_, err := fmt.Fprintln(out, "no worker has registered or sent a heartbeat")
+		_, err := fmt.Fprintln(q.out, "no worker has registered or sent a heartbeat; start one with: outrider work --exec 'TYPE=COMMAND'")
 		return err
 	}
-	rows := [][]string{{"WORKER", "STATE", "DIRECTIVE", "JOBS", "HOST", "LAST BEAT"}}
+	now := q.clock()
+	var rows [][]string
 	for _, w := range all {
 		state := cmp.Or(w.State, "running")
 		if w.Stale {
 			state = "stale"
 		}
-		rows = append(rows, []string{w.ID, state, cmp.Or(w.Directive, "-"), strconv.Itoa(w.Active), cmp.Or(w.Hostname, "-"), job.FormatTime(w.BeatAt)})
+		rows = append(rows, []string{w.ID, state, cmp.Or(w.Directive, "-"), strconv.Itoa(w.Active), cmp.Or(w.Hostname, "-"), term.Ago(w.BeatAt, now)})
 	}
-	return table(out, rows)
+	return q.screen.Table(q.out, workerColumns, rows)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/outrider-jobs/outrider/job"
 )
@@ -15,9 +16,9 @@ func TestWorkers(t *testing.T) {
 	var b strings.Builder
 	play := func(args ...string) {
 		var out, wrong bytes.Buffer
-		a := &app{env: environment([]string{"OUTRIDER_URL=" + w.url}), stdout: &out, stderr: &wrong}
-		code := a.run(t.Context(), append([]string{"workers"}, args...))
-		fmt.Fprintf(&b, "$ outrider workers %s\n%s%sexit %d\n\n", strings.Join(args, " "), out.String(), wrong.String(), code)
+		a := &app{env: environment([]string{"OUTRIDER_URL=" + w.url}), stdout: &out, stderr: &wrong, clock: func() time.Time { return w.now }}
+		code := a.run(t.Context(), append([]string{"worker"}, args...))
+		fmt.Fprintf(&b, "$ outrider worker %s\n%s%sexit %d\n\n", strings.Join(args, " "), out.String(), wrong.String(), code)
 	}
 	play("ls")
 	for _, i := range []job.WorkerInfo{{ID: "web-1/a b", Hostname: "one", State: "running"}, {ID: "web-2\x1b[31m", Active: 3}} {

@@ -165,7 +165,7 @@ func (s *Source) Name() string { return s.name }
 
 // Status asks the database how the outbox is.
 func (s *Source) Status(ctx context.Context) httpapi.OutboxStatus {
-	st := httpapi.OutboxStatus{Name: s.name, Database: s.DSN.String(), Table: s.Dialect.Table(), Release: string(s.Mode), State: "running"}
+	st := httpapi.OutboxStatus{Name: s.name, Database: s.DSN.Public(), Table: s.Dialect.Table(), Release: string(s.Mode), State: "running"}
 	if s.Relay != nil {
 		now := s.Relay.State()
 		if now.Err != nil {

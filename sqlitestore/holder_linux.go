@@ -1,0 +1,31 @@
+package sqlitestore
+
+import (
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// isHeld reports whether a server has the database at path, and by which process where that
+// can be seen. It asks for the lock without taking it, so that a server which starts
+// meanwhile finds it free.
+func isHeld(path string) (held bool, by string, err error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return false, "", err
+	}
+	defer f.Close()
+	lock := unix.Flock_t{Type: unix.F_RDLCK, Whence: io.SeekStart, Start: lockAt, Len: 1}
+	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &lock); err != nil || lock.Type == unix.F_UNLCK {
+		return false, "", nil // a kernel without such locks: it is not known
+	}
+	if st, err := f.Stat(); err == nil {
+		by = lockedBy(st)
+	}
+	return true, by, nil
+}
+
+// gently has the thread of the caller, which must be locked to it, yield to all others of the
+// machine: what is only a check must not slow down who serves.
+func gently() { _ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), 15) }
