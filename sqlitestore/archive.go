@@ -174,7 +174,7 @@ func (c *archiveColumn) appendValue(b []byte, v driver.Value) []byte {
 
 // embeds reports whether a text of JSON can stand in a line as it is, and be told from the others there.
 func embeds(text string) bool {
-	if text == "" || strings.HasPrefix(text, `{"$`) || strings.ContainsAny(text, "\n\r") || text[0] <= ' ' || text[len(text)-1] <= ' ' {
+	if text == "" || text == "null" || strings.HasPrefix(text, `{"$`) || strings.ContainsAny(text, "\n\r") || text[0] <= ' ' || text[len(text)-1] <= ' ' {
 		return false
 	}
 	_, ok := rawjson.Valid([]byte(text))

@@ -1,18 +1,14 @@
 package sqlitestore
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
-
-	"modernc.org/sqlite"
 
 	"github.com/outrider-jobs/outrider/job"
 )
@@ -33,8 +29,8 @@ type BackupOptions struct {
 const DefaultRate = 64 << 20
 
 const (
-	stepPages  = 64      // that are copied between two looks at the clock: 256 KiB
-	flushBytes = 8 << 20 // that are written between two flushes: who flushes beside it waits for no more
+	stepBytes  = 256 << 10 // that are copied between two looks at the clock
+	flushBytes = 8 << 20   // that are written between two flushes: who flushes beside it waits for no more
 )
 
 // Backup copies the store at path, which a server may be working on, to a new file, for its
@@ -185,96 +181,6 @@ func checkDest(path, dest string, overwrite bool) error {
 	return nil
 }
 
-// backuper is a connection of the driver.
-type backuper interface {
-	NewBackup(dest string) (*sqlite.Backup, error)
-}
-
-// How a store is opened for reading: one that others may be writing to, so that nothing is written and nothing is
-// moved from the log at the close; and a file that nobody changes, beside which then none is made.
-const (
-	whileWritten = "?mode=ro&_pragma=busy_timeout(5000)&_pragma=query_only(1)&_pragma=trusted_schema(0)&_pragma=temp_store(2)&_pragma=cache_size(-2000)"
-	atRest       = whileWritten + "&immutable=1"
-)
-
-// copyStore copies one snapshot of a store into a file, page by page.
-func copyStore(ctx context.Context, path, params string, part *partFile, o BackupOptions) (err error) {
-	conn, err := connect(ctx, path, params)
-	if err != nil {
-		return err
-	}
-	defer func() { err = cmp.Or(err, conn.Close()) }()
-	if err := script(conn, "BEGIN"); err != nil {
-		return err
-	}
-	pages, err := number(conn, "PRAGMA page_count") // the snapshot begins
-	if err != nil {
-		return err
-	}
-	if _, err := number(conn, "SELECT count(*) FROM sqlite_schema"); err != nil {
-		return err
-	}
-	if err := roomForCopy(part.name, pages*pageSize); err != nil {
-		return err
-	}
-	// The lock of part is this process's, and nobody else knows the file.
-	b, err := conn.(backuper).NewBackup("file:" + escape(part.name) + "?nolock=1&_pragma=journal_mode(OFF)&_pragma=synchronous(0)&_pragma=cache_size(-1000)")
-	if err != nil {
-		return err
-	}
-	err = paced(ctx, b, part, o)
-	return cmp.Or(err, b.Finish())
-}
-
-// paced copies at the rate that was asked for.
-func paced(ctx context.Context, b *sqlite.Backup, part *partFile, o BackupOptions) error {
-	began, flushed := time.Now(), int64(0)
-	for {
-		more, err := b.Step(stepPages)
-		if err != nil {
-			return err
-		}
-		all := int64(b.PageCount()) * pageSize
-		done := all - int64(b.Remaining())*pageSize
-		if o.Progress != nil {
-			o.Progress("copy", done, all)
-		}
-		if !more {
-			return nil
-		}
-		if done-flushed >= flushBytes {
-			flushed = done
-			if err := part.Sync(); err != nil {
-				return fmt.Errorf("flush %s: %w", part.name, err)
-			}
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if o.Rate > 0 {
-			due := time.Duration(float64(done) / float64(o.Rate) * float64(time.Second))
-			if err := rest(ctx, due-time.Since(began)); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-// rest waits for d, if that is positive, or until ctx ends.
-func rest(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // roomForCopy refuses a copy for which the disk has no room.
 func roomForCopy(name string, need int64) error {
 	free, _, err := spaceFor(filepath.Dir(name))
@@ -284,15 +190,22 @@ func roomForCopy(name string, need int64) error {
 	return job.Errorf(job.Unavailable, "the copy takes %d MB, and on the disk of %s %d MB are free: free some, or choose another place. Nothing was written", need>>20+1, filepath.Dir(name), free>>20)
 }
 
-// examineCopy looks at everything in a copy that nobody else has open, on a thread that yields to others.
+// examineCopy looks at everything in a copy that nobody else has open.
 func examineCopy(ctx context.Context, name string) (facts *Facts, err error) {
-	done := make(chan struct{})
+	err = gentle(func() error {
+		facts, err = verify(ctx, name, atRest, wholeFile)
+		return err
+	})
+	return facts, err
+}
+
+// gentle does something on a thread that yields to others.
+func gentle(do func() error) error {
+	done := make(chan error)
 	go func() {
-		defer close(done)
 		runtime.LockOSThread() // for good: the thread ends with the goroutine
 		gently()
-		facts, err = verify(ctx, name, atRest, wholeFile)
+		done <- do()
 	}()
-	<-done
-	return facts, err
+	return <-done
 }

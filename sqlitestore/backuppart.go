@@ -53,7 +53,7 @@ func removeLeft(name string) error {
 	if ok, err := lockDatabase(f); err != nil || !ok {
 		return job.Errorf(job.Conflict, "another process is writing %s; wait for it, or choose another name", name)
 	}
-	return os.Remove(name)
+	return removeAll(name, name+"-wal", name+"-shm")
 }
 
 // place gives the copy its own name.
@@ -101,5 +101,5 @@ func (p *partFile) rename(dest string, overwrite bool) error {
 // remove takes away a copy that did not succeed.
 func (p *partFile) remove() {
 	_ = p.Close()
-	_ = removeAll(p.name, p.name+"-journal") // the error before is why
+	_ = removeAll(p.name, p.name+"-wal", p.name+"-shm", p.name+"-journal") // the error before is why
 }

@@ -292,7 +292,7 @@ func (i *importer) events(row json.RawMessage) error {
 		if len(e.Data) > 0 {
 			data, err := eventData.value(e.Data)
 			text, ok := data.(string)
-			if err != nil || !ok {
+			if err != nil || !ok || !json.Valid([]byte(text)) {
 				return fmt.Errorf("the data of event %d of it cannot be read", n+1)
 			}
 			e.Data = json.RawMessage(text)

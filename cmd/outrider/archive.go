@@ -109,7 +109,7 @@ func (a *app) export(ctx context.Context, db, to string, o sqlitestore.ExportOpt
 	}
 	defer f.Close()
 	if place != nil && place.Complete {
-		_, err := fmt.Fprintf(a.stdout, "export: %s is complete already: %s jobs, %s events\n", to, thousands(place.Jobs), thousands(place.Events))
+		_, err := fmt.Fprintf(a.stdout, "export: %s is complete already: %s, %s\n", to, jobCount(place.Jobs), eventCount(place.Events))
 		return err
 	}
 	o.From = place
@@ -133,7 +133,14 @@ func exported(c sqlitestore.ArchiveCount, to string, took time.Duration) string 
 	if to == "-" {
 		to = "standard output"
 	}
-	return fmt.Sprintf("export: %s jobs, %s events in %v: %s", thousands(c.Jobs), thousands(c.Events), took.Round(100*time.Millisecond), to)
+	return fmt.Sprintf("export: %s, %s in %v: %s", jobCount(c.Jobs), eventCount(c.Events), took.Round(100*time.Millisecond), to)
+}
+
+func eventCount(n int64) string {
+	if n == 1 {
+		return "1 event"
+	}
+	return thousands(n) + " events"
 }
 
 // openArchive opens the file of an archive, for its owner alone; place is where it goes on.
@@ -237,7 +244,7 @@ func (a *app) imports(ctx context.Context, cfg config, in io.Reader, f format) e
 		err = a.printImported(done, cfg.db, a.clock().Sub(began))
 	}
 	if err == nil && done.NotTaken > 0 {
-		return &failure{exitConflict, fmt.Errorf("%s were left out: a job that was there has their unique key or their custom id: %v", count(done.NotTaken, "job", "jobs"), done.Refused)}
+		return &failure{exitConflict, fmt.Errorf("left out, because a job that was there has their unique key or their custom id: %s: %v", jobCount(done.NotTaken), done.Refused)}
 	}
 	return err
 }
@@ -251,13 +258,13 @@ func (a *app) printImported(d sqlitestore.Imported, db string, took time.Duratio
 		fmt.Fprintf(a.stdout, "import: went on at line %s\n", thousands(d.Resumed))
 	}
 	if d.Left > 0 {
-		fmt.Fprintf(a.stdout, "import: %s were there already and were left as they are\n", count(d.Left, "job", "jobs"))
+		fmt.Fprintf(a.stdout, "import: left as they are, because their ids are there already: %s\n", jobCount(d.Left))
 	}
 	rate := ""
 	if took > time.Second {
 		rate = fmt.Sprintf(" (%s jobs/s)", thousands(int64(float64(d.Stored)/took.Seconds())))
 	}
-	_, err := fmt.Fprintf(a.stdout, "import: %s jobs stored, %s events read in %v%s: %s\n", thousands(d.Stored), thousands(d.Events), took.Round(100*time.Millisecond), rate, db)
+	_, err := fmt.Fprintf(a.stdout, "import: %s stored, %s read in %v%s: %s\n", jobCount(d.Stored), eventCount(d.Events), took.Round(100*time.Millisecond), rate, db)
 	return err
 }
 

@@ -75,6 +75,8 @@ func work(t *testing.T, s *sidecar.Sidecar, many int) {
 			case 2:
 				_, err = s.Cancel(t.Context(), j.ID, "somebody", "")
 			case 3: // its worker keeps it
+			case 4:
+				_, err = s.Ack(t.Context(), c, json.RawMessage("null"))
 			default:
 				_, err = s.Ack(t.Context(), c, json.RawMessage("{\"sent\":\n true}"))
 			}
@@ -298,7 +300,7 @@ func TestAnImportBesideOthers(t *testing.T) {
 	// Another archive of the same jobs: all of them are there.
 	again := filepath.Join(dir, "again.ndjson")
 	exportOf(t, a, again)
-	if o := try(t, nil, "import", again, "--db", b); !strings.Contains(o.stdout, fmt.Sprintf("%d jobs were there already", len(histories)-refused)) {
+	if o := try(t, nil, "import", again, "--db", b); !strings.Contains(o.stdout, fmt.Sprintf("their ids are there already: %d jobs", len(histories)-refused)) {
 		t.Errorf("%+v, want %d that were there", o, len(histories)-refused)
 	}
 	if now := historiesOf(t, b); fmt.Sprint(now) != fmt.Sprint(got) {

@@ -39,6 +39,10 @@ func flagError(cmd *cobra.Command, err error) error {
 		switch wrong.GetFlag().Value.Type() {
 		case "bool":
 			return usage("--%s %q: must be true or false", wrong.GetFlag().Name, wrong.GetValue())
+		case "int":
+			return usage("--%s %q: must be a whole number", wrong.GetFlag().Name, wrong.GetValue())
+		case "duration":
+			return usage("--%s %q: must be a duration such as 30s or 2m", wrong.GetFlag().Name, wrong.GetValue())
 		case "intSlice", "float64Slice":
 			return usage("--%s %q: must be numbers with commas between", wrong.GetFlag().Name, wrong.GetValue())
 		}

@@ -148,6 +148,23 @@ func (a *app) commands() []*cobra.Command {
 	}
 }
 
+// otherWords are what other programs call our commands, where the nearest word would be
+// another one.
+var otherWords = map[string][]string{
+	"serve":   {"start", "run", "server", "up", "daemon"},
+	"top":     {"status", "stats", "dash", "dashboard", "ui", "monitor", "info"},
+	"job":     {"list", "show", "ls", "get", "jobs", "task", "tasks"},
+	"worker":  {"ps"},
+	"work":    {"consume", "process", "exec"},
+	"enqueue": {"push", "add", "perform", "send", "submit", "publish"},
+	"cron":    {"schedule", "schedules", "periodic"},
+	"dead":    {"failed", "morgue"},
+	"events":  {"log", "logs", "tail"},
+	"config":  {"settings", "env"},
+	"doctor":  {"health", "diagnose"},
+	"db":      {"database", "migrate"},
+}
+
 // helpWidth is how many columns a help text takes at most.
 const helpWidth = 80
 
@@ -170,6 +187,9 @@ func (a *app) root() *cobra.Command {
 		fmt.Fprint(a.stdout, term.Fill(about, helpWidth), "\n", term.Fill(cmd.UsageString(), helpWidth))
 	})
 	root.AddCommand(a.commands()...)
+	for _, cmd := range root.Commands() {
+		cmd.SuggestFor = append(cmd.SuggestFor, otherWords[cmd.Name()]...)
+	}
 	a.complete(root)
 	return root
 }
@@ -182,7 +202,7 @@ func group(cmd *cobra.Command) *cobra.Command {
 		if len(args) == 0 {
 			return cmd.Help()
 		}
-		near := ""
+		near, below := "", ""
 		var names []string
 		for _, c := range cmd.Commands() {
 			if c.IsAvailableCommand() {
@@ -191,8 +211,13 @@ func group(cmd *cobra.Command) *cobra.Command {
 			if slices.Contains(c.SuggestFor, args[0]) {
 				near = c.Name()
 			}
+			for _, sub := range c.Commands() { // outrider backup is outrider db backup
+				if sub.Name() == args[0] && below == "" {
+					below = c.Name() + " " + sub.Name()
+				}
+			}
 		}
-		if near = cmp.Or(near, wording.Nearest(args[0], names)); near != "" {
+		if near = cmp.Or(near, below, wording.Nearest(args[0], names)); near != "" {
 			return usage("%s has no command %q; did you mean %q?", cmd.CommandPath(), args[0], cmd.CommandPath()+" "+near)
 		}
 		return usage("%s has no command %q; see %s --help", cmd.CommandPath(), args[0], cmd.CommandPath())

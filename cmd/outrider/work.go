@@ -53,9 +53,9 @@ func (a *app) workCommand() *cobra.Command {
 	}
 	bind(cmd, "url", "token-file")
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.exec, "exec", nil, "`TYPE=COMMAND`: run a line of the shell for jobs of this type, of all that begin with it (email.*) or of all (*); may be repeated")
-	flags.StringArrayVar(&f.http, "http", nil, "`TYPE=URL`: send them to a URL; may be repeated")
-	flags.StringArrayVar(&f.queues, "queue", []string{job.DefaultQueue}, "take jobs from this queue; may be repeated, the first comes first")
+	flags.StringArrayVar(&f.exec, "exec", nil, "run a line of the shell for each job of a type (email.send), of all types that begin so (email.*) or of all (*): `TYPE=COMMAND`; may be repeated")
+	flags.StringArrayVar(&f.http, "http", nil, "send each job to a URL: `TYPE=URL`; may be repeated")
+	flags.StringArrayVar(&f.queues, "queue", []string{job.DefaultQueue}, "`name` of a queue to take jobs from; may be repeated, the first comes first")
 	flags.IntVar(&f.concurrency, "concurrency", 10, "how many jobs at once")
 	flags.DurationVar(&f.grace, "grace", 25*time.Second, "how long a stop waits for what is under way")
 	flags.StringVar(&f.id, "id", "", "name of this worker, unlike that of any other; by itself host, process and a random number")

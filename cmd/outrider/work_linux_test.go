@@ -152,7 +152,7 @@ echo "{\"n\":$n}"
 	if err := first.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if code := first.end(t, 10*time.Second); code != exitOK {
+	if code := first.end(t, 30*time.Second); code != exitOK {
 		t.Errorf("the stopped worker ended with %d:\n%s", code, first.stderr.rest())
 	}
 	if left := s.left(t); len(left) > 0 {
@@ -173,7 +173,7 @@ echo "{\"n\":$n}"
 	if err := second.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	if code := second.end(t, 10*time.Second); code != exitOK {
+	if code := second.end(t, 30*time.Second); code != exitOK {
 		t.Errorf("the second worker ended with %d", code)
 	}
 	if left := s.left(t); len(left) > 0 {
@@ -270,10 +270,94 @@ func TestAKilledWorkerLeavesNoCommand(t *testing.T) {
 				t.Errorf("only %d processes were found of 4 commands: the search is blind", n)
 			}
 			end(p)
-			if code := p.end(t, 10*time.Second); code == exitOK {
+			if code := p.end(t, 30*time.Second); code == exitOK {
 				t.Errorf("exit code %d", code)
 			}
 			s.gone(t, 5*time.Second)
 		})
+	}
+}
+
+// TestCtrlCDoesNotReachCommands: the terminal sends it to the whole group of the worker,
+// which goes on with what it has.
+func TestCtrlCDoesNotReachCommands(t *testing.T) {
+	t.Parallel()
+	s := openYard(t)
+	log := filepath.Join(s.dir, "log")
+	id := s.push(t, job.Envelope{Type: "w.slow", Args: json.RawMessage("[]")})[0]
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := begin(t, "setsid", "env", s.marker, self, "work", "--url", s.url, "--exec", "w.slow=echo begun >> "+log+"; sleep 0.7; echo 1")
+	until(t, "the command runs", func() bool { return fileLines(log)[0] == "begun" })
+	if err := syscall.Kill(-p.Process.Pid, syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if code := p.end(t, 20*time.Second); code != exitOK {
+		t.Errorf("exit code %d", code)
+	}
+	if j, err := s.Job(t.Context(), id); err != nil || j.State != job.Completed {
+		t.Errorf("the job is %s: %s %v", j.State, j.Error, err)
+	}
+	s.gone(t, 5*time.Second)
+}
+
+// TestWorkKeepsItsSecrets: a command is not given the token of its worker unless that is
+// asked for, and may then enqueue.
+func TestWorkKeepsItsSecrets(t *testing.T) {
+	file, made := roleFile(t, "worker,producer", "read-only")
+	url, _ := inProcess(t, "--listen", "127.0.0.1:0", "--db", tempDB(t), "--token-file", file)
+	own := filepath.Join(t.TempDir(), "token")
+	writeFile(t, own, made["worker,producer"]+"\n")
+	c, err := client.New(url, client.Options{Token: made["worker,producer"]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := client.New(url, client.Options{Token: made["read-only"]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, passes, exit string
+		env                []string
+		flags              []string
+	}{
+		{"in a variable", "", "exit_1", []string{tokenVariable + "=" + made["worker,producer"]}, nil},
+		{"in a file", "", "exit_1", nil, []string{"--token-file", own}},
+		{"passed from a file", made["worker,producer"], "", nil, []string{"--token-file", own, "--pass-token"}},
+		{"passed from a variable", made["worker,producer"], "", []string{tokenVariable + "=" + made["worker,producer"]}, []string{"--pass-token"}},
+	} {
+		rs, err := c.Enqueue(t.Context(), job.Envelope{Type: "w.first", Args: json.RawMessage("[]"), Retry: json.RawMessage(`{"max_attempts":1}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		line := `w.first=printf %s "$OJS_AUTH_TOKEN$OUTRIDER_TOKEN_FILE"; ` + asProgram + " " + self + ` enqueue w.next '["'$OJS_JOB_ID'"]' >&2`
+		env := append([]string{"OUTRIDER_URL=" + url, "OUTRIDER_TOKEN_FILE=", "PATH=" + os.Getenv("PATH")}, tt.env...)
+		o := try(t, env, append([]string{"work", "--until-empty", "--exec", line, "--exec", "w.next=true"}, tt.flags...)...)
+		if o.code != exitOK {
+			t.Errorf("%s: %+v", tt.name, o)
+		}
+		j, err := read.Job(t.Context(), rs[0].ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var passed string
+		_ = json.Unmarshal(j.Result, &passed) // nothing is nothing
+		if passed != tt.passes || j.ErrorType() != tt.exit {
+			t.Errorf("%s: the command was given %q and is %s: %s\n%s%s", tt.name, passed, j.State, j.Error, o.stdout, o.stderr)
+		}
+		next, err := read.Jobs(t.Context(), job.Filter{Type: "w.next", States: []job.State{job.Completed}})
+		if err != nil || strings.Contains(o.stdout+o.stderr, made["worker,producer"]) {
+			t.Errorf("%s: %v\n%s%s", tt.name, err, o.stdout, o.stderr)
+		}
+		done := slices.ContainsFunc(next.Jobs, func(n *job.Job) bool { return string(n.Args) == `["`+string(j.ID)+`"]` })
+		if done != (tt.passes != "") {
+			t.Errorf("%s: the job that the command enqueued was done: %v\n%s%s", tt.name, done, o.stdout, o.stderr)
+		}
 	}
 }

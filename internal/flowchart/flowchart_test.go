@@ -209,8 +209,8 @@ func text(lines []Line) string {
 	return b.String()
 }
 
-// followed is what lines lead to, down and sideways from each step, as an eye follows them.
-// Where lines join, the eye may go on to all that stand below.
+// followed is what lines lead to from each step, as an eye follows them: sideways only
+// where it has come from the side or from the step itself, else downward.
 func followed(lines []Line) map[string]bool {
 	type cell struct{ row, col int }
 	grid := make([][]rune, len(lines))
@@ -245,33 +245,34 @@ func followed(lines []Line) map[string]bool {
 	}
 	found := map[string]bool{}
 	for from, id := range signs {
-		seen := map[cell]bool{}
-		todo := []cell{{from.row + 1, from.col}}
-		for len(todo) > 0 {
-			c := todo[0]
-			todo = todo[1:]
-			if seen[c] {
-				continue
-			}
-			seen[c] = true
+		var below func(c cell)
+		var aside func(c cell, step int)
+		below = func(c cell) {
 			if to, ok := signs[c]; ok {
 				found[id+" "+to] = true
-				continue
+			} else if at(c)&down != 0 {
+				below(cell{c.row + 1, c.col})
 			}
-			s := at(c)
-			if s&down != 0 {
-				todo = append(todo, cell{c.row + 1, c.col})
+		}
+		aside = func(c cell, step int) {
+			for c.col += step; at(c) == up|down; c.col += step { // it goes on behind a lane that it crosses
 			}
-			for _, side := range []struct{ bit, step int }{{left, -1}, {right, 1}} {
-				if s&side.bit == 0 {
-					continue
-				}
-				next := cell{c.row, c.col + side.step}
-				for at(next) == up|down { // it goes on behind a lane that it crosses
-					next.col += side.step
-				}
-				todo = append(todo, next)
+			if at(c)&down != 0 {
+				below(cell{c.row + 1, c.col})
 			}
+			if step > 0 && at(c)&right != 0 || step < 0 && at(c)&left != 0 {
+				aside(c, step)
+			}
+		}
+		start := cell{from.row + 1, from.col}
+		if at(start)&down != 0 {
+			below(start)
+		}
+		if at(start)&left != 0 {
+			aside(start, -1)
+		}
+		if at(start)&right != 0 {
+			aside(start, 1)
 		}
 	}
 	return found
