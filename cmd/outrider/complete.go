@@ -68,17 +68,23 @@ var completes = map[string]names{
 	"cron rm": completeCrons, "cron trigger": completeCrons,
 	"worker quiet": completeWorkers, "worker resume": completeWorkers, "worker terminate": completeWorkers,
 	"workflow get": completeWorkflows(""), "workflow draw": completeWorkflows(""), "workflow cancel": completeWorkflows(job.WorkflowRunning),
-	"unique release": completeJobs(job.Filter{}),
+	"unique release": completeJobs(),
+	"enqueue":        completeTypes, "cron preview": fixed(),
+	"job get": completeJobs(), "job watch": completeJobs(live...), "job history": completeJobs(), "job cancel": completeJobs(live...),
+	"job retry": completeJobs(job.Discarded, job.Retryable), "job rm": completeJobs(job.Completed, job.Cancelled, job.Discarded),
+	"queue get": completeQueues, "queue pause": completeQueues, "queue resume": completeQueues, "queue drain": completeQueues, "queue purge": completeQueues,
+	"queue limit": completeQueues, "dead get": completeDead, "dead retry": completeDead, "dead rm": completeDead,
 }
 
 // completesFlag are the values of flags of commands that ask a server.
 var completesFlag = map[string]names{
-	"queue": completeQueues, "type": completeTypes, "job-type": completeTypes, "state": fixed(jobStates()...), "job": completeJobs(job.Filter{}),
+	"queue": completeQueues, "type": completeTypes, "job-type": completeTypes, "state": fixed(jobStates()...), "job": completeJobs(),
 }
 
 // completesOwn are those of flags that mean something else in one command.
 var completesOwn = map[string]names{
 	"events --type":       fixed(eventTypes...),
+	"dead ls --by":        fixed("type", "error", "queue"),
 	"top --sort":          fixed(topOrders...),
 	"workflow ls --state": fixed(workflowStates...),
 	"workflow ls --name":  completeFlowNames,

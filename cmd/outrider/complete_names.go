@@ -65,24 +65,33 @@ func completeTypes(ctx context.Context, c *client.Client, typed string) (all []s
 	return all
 }
 
-// completeJobs are the newest jobs that a filter lets through.
-func completeJobs(f job.Filter) names {
-	f.Limit = 100
-	return func(ctx context.Context, c *client.Client, typed string) (all []string) {
-		if c == nil {
-			return nil
-		}
-		page, err := c.Jobs(ctx, f)
-		if err != nil {
-			return nil
-		}
-		for _, j := range page.Jobs {
-			if strings.HasPrefix(string(j.ID), typed) && len(all) < completeMost {
-				all = append(all, described(string(j.ID), j.Type+", "+string(j.State)))
-			}
-		}
-		return all
+// completeJobs are the newest jobs in some states, or in any.
+func completeJobs(states ...job.State) names {
+	return func(ctx context.Context, c *client.Client, typed string) []string {
+		return ids(ctx, c, typed, job.Filter{States: states})
 	}
+}
+
+// completeDead are the newest dead letters.
+func completeDead(ctx context.Context, c *client.Client, typed string) []string {
+	return ids(ctx, c, typed, job.Filter{Dead: true})
+}
+
+func ids(ctx context.Context, c *client.Client, typed string, f job.Filter) (all []string) {
+	if c == nil {
+		return nil
+	}
+	f.Limit = 100
+	page, err := c.Jobs(ctx, f)
+	if err != nil {
+		return nil
+	}
+	for _, j := range page.Jobs {
+		if strings.HasPrefix(string(j.ID), typed) && len(all) < completeMost {
+			all = append(all, described(string(j.ID), j.Type+", "+string(j.State)))
+		}
+	}
+	return all
 }
 
 func completeCrons(ctx context.Context, c *client.Client, _ string) (all []string) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outrider-jobs/outrider/internal/sift"
 	"github.com/outrider-jobs/outrider/internal/term"
 	"github.com/outrider-jobs/outrider/internal/wire"
 	"github.com/outrider-jobs/outrider/internal/wording"
@@ -20,7 +21,7 @@ import (
 type eventAsk struct {
 	types, queues, kinds []string
 	id                   string
-	since                time.Duration
+	since                string
 	limit                int
 	follow               bool
 }
@@ -44,8 +45,8 @@ func (a *app) eventsCommand() *cobra.Command {
 	f.StringSliceVar(&ask.queues, "queue", nil, "events of jobs in these queues")
 	f.StringSliceVar(&ask.kinds, "job-type", nil, "events of jobs of these types, or, with * at the end, of all types with this prefix")
 	f.StringVar(&ask.id, "job", "", "events of the job with this id")
-	f.DurationVar(&ask.since, "since", 0, "events of the last `1h`, or another time")
-	f.IntVar(&ask.limit, "limit", 50, "how many of the newest, 0 to 1000; 0 only with --follow")
+	f.StringVar(&ask.since, "since", "", "events of the last `1h`, or since a time")
+	f.IntVarP(&ask.limit, "limit", "n", 50, "how many of the newest, 0 to 1000; 0 only with --follow")
 	return a.asks(cmd, func(ctx context.Context, q *question, _ []string) error {
 		filter, err := ask.filter(q.clock())
 		if err != nil {
@@ -72,13 +73,20 @@ func (ask eventAsk) filter(now time.Time) (f job.EventFilter, err error) {
 			return f, usage("--type must be the type of an event, such as job.failed, or, with * at the end, a prefix, got %q", t)
 		}
 	}
-	if ask.since < 0 {
-		return f, usage("--since must be a time such as 1h, got %v", ask.since)
+	f.Since, err = sinceWhen(ask.since, now)
+	return f, err
+}
+
+// sinceWhen reads --since; what is empty is the zero time.
+func sinceWhen(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
 	}
-	if ask.since > 0 {
-		f.Since = now.Add(-ask.since)
+	t, err := sift.Time(text, now, sift.Past)
+	if err != nil {
+		return t, usage("--since %w", err)
 	}
-	return f, nil
+	return t, nil
 }
 
 // events shows the newest events, and then those that follow.

@@ -196,7 +196,7 @@ func (a *app) workflowCancelCommand() *cobra.Command {
 		SuggestFor: []string{"stop", "rm", "abort"},
 		Short:      "Cancel a workflow: what waits never runs, and active jobs may finish",
 	}
-	sure := cmd.Flags().Bool("yes", false, "do not ask")
+	yes := bindYes(cmd)
 	return a.asks(cmd, func(ctx context.Context, q *question, args []string) error {
 		id, err := q.workflowID(args)
 		if err != nil {
@@ -207,8 +207,9 @@ func (a *app) workflowCancelCommand() *cobra.Command {
 			return seeWorkflows(asked(err))
 		}
 		left := w.Total - w.Completed - w.Failed - w.Cancelled
-		if !w.State.Terminal() && !*sure {
-			if err := a.agreed(fmt.Sprintf("cancel the workflow %s, of which %s not ended?", cmp.Or(w.Name, string(id)), count(int64(left), "step has", "steps have"))); err != nil {
+		if !w.State.Terminal() {
+			what := fmt.Sprintf("cancel the workflow %s, of which %s not ended", cmp.Or(w.Name, string(id)), count(int64(left), "step has", "steps have"))
+			if err := q.sure(*yes, what); err != nil {
 				return err
 			}
 		}

@@ -26,7 +26,7 @@ const maxLooked = 10_000
 // rest is looked for here, page by page.
 type flowFilter struct {
 	state, name, cursor string
-	since               time.Duration
+	since               time.Time
 	limit               int
 }
 
@@ -36,8 +36,8 @@ func (a *app) workflowListCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.state, "state", "", "workflows in this state: running, completed, failed or cancelled")
 	flags.StringVar(&f.name, "name", "", "workflows of this name, or, with * at the end, of all names with this prefix")
-	flags.DurationVar(&f.since, "since", 0, "workflows that were started in the last `1h`, or another time")
-	flags.IntVar(&f.limit, "limit", 50, "how many at most, 1 to 200")
+	since := flags.String("since", "", "workflows that were started in the last `1h`, or since a time")
+	flags.IntVarP(&f.limit, "limit", "n", 50, "how many at most, 1 to 200")
 	flags.StringVar(&f.cursor, "cursor", "", "go on behind a page that said so")
 	return a.watches(cmd, func(ctx context.Context, q *question, _ []string) error {
 		if f.limit < 1 || f.limit > 200 {
@@ -46,8 +46,10 @@ func (a *app) workflowListCommand() *cobra.Command {
 		if err := oneOf("--state", f.state, workflowStates); err != nil {
 			return err
 		}
-		if f.since < 0 {
-			return usage("--since must be a time such as 1h, got %v", f.since)
+		f := f // each look of --watch has a now of its own
+		var err error
+		if f.since, err = sinceWhen(*since, q.clock()); err != nil {
+			return err
 		}
 		page, err := q.workflows(ctx, f)
 		if err != nil {
@@ -125,7 +127,7 @@ func (q *question) workflows(ctx context.Context, f flowFilter) (*flowPage, erro
 			page.Workflows, page.Total = got.Workflows, got.Total
 			return page, nil
 		}
-		older, err := f.keep(page, got.Workflows, q.clock())
+		older, err := f.keep(page, got.Workflows)
 		looked += len(got.Workflows)
 		switch {
 		case err != nil:
@@ -140,18 +142,18 @@ func (q *question) workflows(ctx context.Context, f flowFilter) (*flowPage, erro
 }
 
 // local reports whether something is looked for that the server does not know of.
-func (f flowFilter) local() bool { return f.name != "" || f.since > 0 }
+func (f flowFilter) local() bool { return f.name != "" || !f.since.IsZero() }
 
 // keep adds those of a page that are looked for. older is that all of them began before
 // that: the newest come first.
-func (f flowFilter) keep(page *flowPage, all []json.RawMessage, now time.Time) (older bool, err error) {
-	older = len(all) > 0 && f.since > 0
+func (f flowFilter) keep(page *flowPage, all []json.RawMessage) (older bool, err error) {
+	older = len(all) > 0
 	for i, raw := range all {
 		var l flowLine
 		if err := json.Unmarshal(raw, &l); err != nil {
 			return false, fmt.Errorf("the server's answer cannot be read: %w", err)
 		}
-		old := f.since > 0 && l.Created.Before(now.Add(-f.since))
+		old := l.Created.Before(f.since)
 		older = older && old
 		prefix, open := strings.CutSuffix(f.name, "*")
 		if old || f.name != "" && l.Name != f.name && !(open && strings.HasPrefix(l.Name, prefix)) {
@@ -189,7 +191,7 @@ func (q *question) printWorkflows(page *flowPage, f flowFilter) error {
 		if l.Failed > 0 {
 			steps += fmt.Sprintf(" ✗%d", l.Failed)
 		}
-		rows = append(rows, []string{l.ID, l.Name, l.Kind, l.State, steps, term.Ago(l.Created, now)})
+		rows = append(rows, []string{l.ID, l.Name, l.Kind, l.State, steps, term.About(l.Created, now)})
 	}
 	if err := q.screen.Table(q.out, flowColumns, rows); err != nil || page.Next == "" {
 		return err

@@ -1,8 +1,9 @@
 // Package flowchart draws a workflow as lines of text: what follows what, and how far
 // each step has come. It says so without colours, and within the width that it is given.
 //
-// Steps of a chain or a graph stand under those that they wait for, joined by lines; where
-// two lines stand next to each other without one, nothing is said. Steps that run at
+// Steps of a chain or a graph stand under those that they wait for, joined by lines. A
+// line that comes from above goes on downward, also where one from the side joins it; two
+// steps under each other without a line have nothing to do with each other. Steps that run at
 // once, as in a group, are in one bracket, and the steps of a step that is a workflow
 // hang below its name. A graph with more lines than fit is a bracket, too, and each of its
 // steps says what it waits for.
