@@ -1,6 +1,7 @@
 package sqlitestore
 
 import (
+	"errors"
 	"io"
 	"os"
 
@@ -29,3 +30,13 @@ func isHeld(path string) (held bool, by string, err error) {
 // gently has the thread of the caller, which must be locked to it, yield to all others of the
 // machine: what is only a check must not slow down who serves.
 func gently() { _ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), 15) }
+
+// writeOut has the system begin to write a part of a file, so that no more of it is waiting when
+// somebody else flushes. It waits for nothing itself, and promises nothing: a flush comes at the end.
+func writeOut(f *os.File, from, n int64) error {
+	err := unix.SyncFileRange(int(f.Fd()), from, n, unix.SYNC_FILE_RANGE_WRITE)
+	if errors.Is(err, unix.EIO) || errors.Is(err, unix.ENOSPC) {
+		return err
+	}
+	return nil // a file system that cannot
+}
