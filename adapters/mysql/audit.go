@@ -65,7 +65,8 @@ const relayColumns = `  SELECT 1 AS n, 'ojs_outbox' AS tab, 'id' AS name, 'bigin
   UNION ALL SELECT 18, 'ojs_outbox_identity', 'value', 'varchar', 'varchar,char', 32, 1
   UNION ALL SELECT 19, 'ojs_outbox', 'answered_by', 'varchar', 'varchar,char', 36, 0
   UNION ALL SELECT 20, 'ojs_outbox_relays', 'epoch', 'varchar', 'varchar', 16, 0
-  UNION ALL SELECT 21, 'ojs_outbox_relays', 'upto', 'bigint', 'bigint', 0, 0`
+  UNION ALL SELECT 21, 'ojs_outbox_relays', 'upto', 'bigint', 'bigint', 0, 0
+  UNION ALL SELECT 22, 'ojs_outbox_relays', 'host', 'varchar', 'varchar,char', 64, 0`
 
 const columns = `SELECT CONCAT(w.tab, '.', w.name, CASE
   WHEN c.column_name IS NULL THEN CONCAT(': the column is missing; ', IF(w.required = 1, 'expected ', CONCAT('run: ALTER TABLE ', w.tab, ' ADD COLUMN ', w.name, ' ')), w.type,

@@ -69,7 +69,8 @@ const relayColumns = `
   (18, 'ojs_outbox_identity', 'value', ARRAY['text', 'character varying'], 32, true),
   (19, 'ojs_outbox', 'answered_by', ARRAY['text', 'character varying'], 36, false),
   (20, 'ojs_outbox_relays', 'epoch', ARRAY['text', 'character varying'], 16, false),
-  (21, 'ojs_outbox_relays', 'upto', ARRAY['bigint'], 0, false)`
+  (21, 'ojs_outbox_relays', 'upto', ARRAY['bigint'], 0, false),
+  (22, 'ojs_outbox_relays', 'host', ARRAY['text', 'character varying'], 64, false)`
 
 const columnsOf = `
 ) AS w(n, tab, name, types, len, required)

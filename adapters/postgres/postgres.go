@@ -112,9 +112,9 @@ const pending = `SELECT id, left(job_id, 64), left(job_type, 1024), left(job_arg
   CASE WHEN sent_at IS NULL THEN 0 ELSE 1 END
 FROM ojs_outbox WHERE status = 'pending' AND next_try_at <= $1 ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED`
 
-const renew = `INSERT INTO ojs_outbox_relays (owner, mode, until, seen_at)
-VALUES ($1, $2, {now} + $3, {now})
-ON CONFLICT (owner) DO UPDATE SET mode = excluded.mode, until = excluded.until, seen_at = excluded.seen_at`
+const renew = `INSERT INTO ojs_outbox_relays (owner, mode, until, seen_at, host)
+VALUES ($1, $2, {now} + $3, {now}, $4)
+ON CONFLICT (owner) DO UPDATE SET mode = excluded.mode, until = excluded.until, seen_at = excluded.seen_at, host = excluded.host`
 
 // free is fenced: the owner may have come back.
 const free = `UPDATE ojs_outbox SET status = 'pending', owner = NULL, answered_by = NULL, sent_at = NULL WHERE id IN (

@@ -14,7 +14,7 @@ const columns = `WITH w(n, tab, name) AS (VALUES (1, 'ojs_outbox', 'id'), (2, 'o
   (8, 'ojs_outbox', 'attempts'), (9, 'ojs_outbox', 'next_try_at'), (10, 'ojs_outbox', 'created_at'), (11, 'ojs_outbox', 'sent_at'),
   (12, 'ojs_outbox', 'error'), (13, 'ojs_outbox_relays', 'owner'), (14, 'ojs_outbox_relays', 'until'), (15, 'ojs_outbox_relays', 'seen_at'),
   (16, 'ojs_outbox_relays', 'mode'), (17, 'ojs_outbox_relays', 'sent'), (18, 'ojs_outbox_identity', 'one'), (19, 'ojs_outbox_identity', 'value'),
-  (20, 'ojs_outbox', 'answered_by'), (21, 'ojs_outbox_relays', 'epoch'), (22, 'ojs_outbox_relays', 'upto'))
+  (20, 'ojs_outbox', 'answered_by'), (21, 'ojs_outbox_relays', 'epoch'), (22, 'ojs_outbox_relays', 'upto'), (23, 'ojs_outbox_relays', 'host'))
 SELECT tab || '.' || name || ': the column is missing' || CASE WHEN n < 20 THEN '' ELSE '; run: ALTER TABLE ' || tab || ' ADD COLUMN ' || name || CASE n WHEN 22 THEN ' INTEGER' ELSE ' TEXT' END END FROM w
 WHERE tab IN (SELECT name FROM sqlite_master) AND NOT EXISTS (SELECT 1 FROM pragma_table_info(w.tab) AS c WHERE c.name = w.name) ORDER BY n`
 

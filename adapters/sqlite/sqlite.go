@@ -114,10 +114,10 @@ const dead = `EXISTS (SELECT 1 FROM ojs_outbox_relays WHERE owner = ?1 AND until
 
 // renew changes a row unless another relay lives, or may: one works at a time, as
 // the database has one writer anyway.
-const renew = `INSERT INTO ojs_outbox_relays (owner, mode, until, seen_at)
-SELECT ?1, ?2, {now} + ?3, {now}
-WHERE NOT EXISTS (SELECT 1 FROM ojs_outbox_relays WHERE owner <> ?1 AND until > min(?4, {now}))
-ON CONFLICT (owner) DO UPDATE SET mode = excluded.mode, until = excluded.until, seen_at = excluded.seen_at`
+const renew = `INSERT INTO ojs_outbox_relays (owner, mode, until, seen_at, host)
+SELECT ?1, ?2, {now} + ?3, {now}, ?4
+WHERE NOT EXISTS (SELECT 1 FROM ojs_outbox_relays WHERE owner <> ?1 AND until > min(?5, {now}))
+ON CONFLICT (owner) DO UPDATE SET mode = excluded.mode, until = excluded.until, seen_at = excluded.seen_at, host = excluded.host`
 
 const tickTrim = `DELETE FROM ojs_outbox_ticks WHERE rowid IN (
   SELECT a.rowid FROM ojs_outbox_ticks AS a WHERE a.at < {now} - 93600000

@@ -34,7 +34,7 @@ var commonFaults = []fault{
 	{name: "a table of that name that is another", sql: []string{"DROP TABLE ojs_outbox_ticks", "CREATE TABLE ojs_outbox_ticks (name varchar(20) NOT NULL, at bigint NOT NULL, job_id varchar(64))"}, flags: []string{"--ticks"}},
 	{name: "column of relays missing", sql: []string{"ALTER TABLE ojs_outbox_relays DROP COLUMN sent"}},
 	{name: "as before answers and epochs were noted", sql: []string{"ALTER TABLE ojs_outbox DROP COLUMN answered_by",
-		"ALTER TABLE ojs_outbox_relays DROP COLUMN epoch", "ALTER TABLE ojs_outbox_relays DROP COLUMN upto"}},
+		"ALTER TABLE ojs_outbox_relays DROP COLUMN epoch", "ALTER TABLE ojs_outbox_relays DROP COLUMN upto", "ALTER TABLE ojs_outbox_relays DROP COLUMN host"}},
 }
 
 var serverFaults = []fault{

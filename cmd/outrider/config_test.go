@@ -171,6 +171,7 @@ func TestMistakes(t *testing.T) {
 		{"", "work --exec a.b=true --queue Mail"},
 		{"", "work --exec a.b=true --concurrency 0"},
 		{"", "work --exec a.b=true --concurrency many"},
+		{"", "work --exec a.b=true --input all"},
 		{"", "work --exec a.b=true --grace 25"},
 		{"", "work --exec a.b=true --grace -1s"},
 		{"", "work --exec a.b=true --secret-file none.txt"},

@@ -27,6 +27,7 @@ var asking = []string{
 	"work --until-empty --exec a.b=true",
 	"doctor",
 	"job ls", "job get JOB", "job history JOB", "job watch JOB --timeout 1ms", "job retry JOB", "job cancel JOB", "job watch JOB", "job rm JOB --yes", "job cancel --queue no --yes",
+	"enqueue a.b --wait --timeout 10ms", "enqueue --batch DIR/jobs.ndjson",
 	"queue ls", "queue ls -o json", "queue get q", "queue get q -o json", "queue pause q", "queue resume q", "queue drain q", "queue purge q --yes", "queue limit q --concurrency 2", "queue limit q -o json",
 	"dead ls", "dead get JOB", "dead retry JOB", "dead retry --all --yes", "dead rm JOB --yes", "dead purge --yes", "dead purge --before 1h --yes",
 	"workflow ls", "workflow get 01970000-0000-7000-8000-000000000000", "workflow draw 01970000-0000-7000-8000-000000000000", "workflow cancel 01970000-0000-7000-8000-000000000000 --yes", "events", "top --once",
@@ -39,6 +40,7 @@ func TestWhatTheCommandsAsk(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "crons.yaml"), "crons:\n  - {name: nightly, cron: \"0 3 * * *\", type: a.b}\n")
 	writeFile(t, filepath.Join(dir, "job.json"), duplicate)
+	writeFile(t, filepath.Join(dir, "jobs.ndjson"), `{"type":"a.b","args":[]}`)
 	store, err := sqlitestore.Open(t.Context(), filepath.Join(dir, "o.db"), sqlitestore.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -43,7 +43,7 @@ func (a *app) outboxAddCommand() *cobra.Command {
 			return usage("%s needs an outbox and the type of a job, as in: %[1]s sqlite:./shop.db email.send ada@example.com", cmd.CommandPath())
 		}
 		e := job.Envelope{Type: args[0], Queue: *queue, Delay: *delay}
-		if e.Args, err = typedArgs(args[1:]); err != nil {
+		if e.Args, err = argsFrom(args[1:]); err != nil {
 			return err
 		}
 		cfg, err := a.outboxesOf(cmd, dsns)

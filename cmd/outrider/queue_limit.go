@@ -108,5 +108,10 @@ func rateOf(text string) (any, error) {
 	if err != nil || period < time.Millisecond {
 		return nil, wrong
 	}
-	return map[string]any{"limit": n, "period": "PT" + strconv.FormatFloat(period.Seconds(), 'f', -1, 64) + "S"}, nil
+	return map[string]any{"limit": n, "period": isoSeconds(period)}, nil
+}
+
+// isoSeconds is a length of time as ISO 8601 has it.
+func isoSeconds(d time.Duration) string {
+	return "PT" + strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + "S"
 }

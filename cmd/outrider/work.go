@@ -28,7 +28,7 @@ type workFlags struct {
 	exec, http, queues         []string
 	concurrency                int
 	grace                      time.Duration
-	id, secretFile             string
+	id, secretFile, input      string
 	untilEmpty, quiet, passing bool
 	showStderr, verbose        bool
 }
@@ -60,6 +60,7 @@ func (a *app) workCommand() *cobra.Command {
 	flags.DurationVar(&f.grace, "grace", 25*time.Second, "how long a stop waits for what is under way")
 	flags.StringVar(&f.id, "id", "", "name of this worker, unlike that of any other; by itself host, process and a random number")
 	flags.StringVar(&f.secretFile, "secret-file", "", "file with the secret that signs the requests of --http ["+workSecret+" or "+workSecret+"_FILE]")
+	flags.StringVar(&f.input, "input", "args", "what commands read on standard input: args, or job for all of the job, with what the steps of a workflow before it have given")
 	flags.BoolVar(&f.untilEmpty, "until-empty", false, "exit with 0 when there is no job to run now; those that wait for another attempt stay")
 	flags.BoolVar(&f.passing, "pass-token", false, "give commands the token of this worker, as OJS_AUTH_TOKEN")
 	flags.BoolVar(&f.showStderr, "show-stderr", false, "show what commands print on standard error, with the job's id in front")
@@ -86,7 +87,7 @@ func (a *app) workCommand() *cobra.Command {
 
 // options are what the flags say.
 func (f *workFlags) options(cmd *cobra.Command, env map[string]string) (handwork.Options, error) {
-	o := handwork.Options{Queues: f.queues, Concurrency: f.concurrency, ID: f.id, Grace: max(f.grace, time.Nanosecond), UntilEmpty: f.untilEmpty}
+	o := handwork.Options{Queues: f.queues, Concurrency: f.concurrency, ID: f.id, Grace: max(f.grace, time.Nanosecond), UntilEmpty: f.untilEmpty, WholeJob: f.input == "job"}
 	for _, text := range f.exec {
 		m, err := handwork.ParseExec(text)
 		if err != nil {
@@ -112,6 +113,8 @@ func (f *workFlags) options(cmd *cobra.Command, env map[string]string) (handwork
 	switch {
 	case len(o.Mappings) == 0:
 		return o, usage("%s needs to know what to do with jobs, as in: %[1]s --exec 'email.send=./send.sh'", cmd.CommandPath())
+	case f.input != "args" && f.input != "job":
+		return o, usage("--input %q: must be args or job", f.input)
 	case f.concurrency < 1 || f.concurrency > 1000:
 		return o, usage("--concurrency must be from 1 to 1000, got %d", f.concurrency)
 	case f.grace < 0:

@@ -190,7 +190,7 @@ func (s *Source) Status(ctx context.Context) httpapi.OutboxStatus {
 	st.Pending, st.Taken, st.Relayed, st.Sent, st.Parked = is.Pending, is.Taken, is.Relayed, is.Sent, is.Parked
 	st.Oldest, st.Lag = is.Oldest, is.Lag
 	for _, p := range is.Relays {
-		st.Relays = append(st.Relays, httpapi.OutboxRelay{Owner: p.Owner, Release: string(p.Mode), Sent: p.Sent, SeenAt: p.Seen})
+		st.Relays = append(st.Relays, httpapi.OutboxRelay{Owner: p.Owner, Host: p.Host, PID: p.PID, Release: string(p.Mode), Sent: p.Sent, SeenAt: p.Seen})
 	}
 	return st
 }

@@ -27,10 +27,18 @@ const (
 
 // command runs the command of a mapping for one attempt of a job.
 func (w *worker) command(ctx context.Context, m *Mapping, j *job.Job) (any, error) {
+	input := oneLine(j.Args, "[]")
+	if w.o.WholeJob {
+		raw, err := j.MarshalJSON() // without the token of its reservation
+		if err != nil {
+			return nil, err
+		}
+		input = oneLine(raw, "{}")
+	}
 	out, errs := &head{limit: maxResult}, &tail{}
 	cmd := shell(m.Command)
 	cmd.Env = environ(ctx, w.o.Environ, w.o.Access, j)
-	cmd.Stdin = bytes.NewReader(append(oneLine(j.Args, "[]"), '\n'))
+	cmd.Stdin = bytes.NewReader(append(input, '\n'))
 	cmd.Stdout = out
 	cmd.Stderr = errs
 	if w.o.Stderr != nil {

@@ -67,6 +67,11 @@ func (g *guard) close() {
 // of r ends those that are left.
 func Guard(r io.Reader) error {
 	left := map[int]bool{}
+	defer func() {
+		for pid := range left {
+			endGroup(pid)
+		}
+	}()
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
 		line := lines.Text()
@@ -79,9 +84,6 @@ func Guard(r io.Reader) error {
 		default:
 			delete(left, pid)
 		}
-	}
-	for pid := range left {
-		endGroup(pid)
 	}
 	return lines.Err()
 }

@@ -72,5 +72,8 @@ func ask(ctx context.Context, args ...string) (said string, err error) {
 	cmd := exec.CommandContext(ctx, "/bin/sh", args...)
 	cmd.Stderr = &errs
 	err = cmd.Run()
-	return Plain(errs.String(), maxReason), err
+	if said = Plain(errs.String(), maxReason); said == "" && err != nil {
+		said = err.Error() // there may be no shell, as in some containers
+	}
+	return said, err
 }

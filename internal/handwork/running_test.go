@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -180,7 +181,7 @@ func TestAServerThatIsAwayIsToldOfOnce(t *testing.T) {
 	done := make(chan error, 1)
 	id := w.push(t, job.Envelope{Type: "a.b"})
 	go func() {
-		_, err := Run(ctx, a, Options{Mappings: execs(t, "a.b=sleep 0.5; echo 1"), Lines: lines, News: lines, Environ: []string{"PATH=/usr/bin:/bin"}})
+		_, err := Run(ctx, a, Options{Mappings: execs(t, "a.b=sleep 0.5; echo 1"), Lines: lines, News: lines, Log: slog.New(slog.DiscardHandler), Environ: []string{"PATH=/usr/bin:/bin"}})
 		done <- err
 	}()
 	w.await(t, id, func(j *job.Job) bool { return j.State == job.Active })
@@ -224,7 +225,7 @@ func TestUntilEmpty(t *testing.T) {
 	w.push(t, job.Envelope{Type: "z.others"})
 	w.push(t, job.Envelope{Type: "a.b", Delay: time.Hour})
 	lines := &said{}
-	n, err := Run(t.Context(), w, Options{UntilEmpty: true, Concurrency: 4, Lines: lines, News: lines, Environ: []string{"PATH=/usr/bin:/bin"},
+	n, err := Run(t.Context(), w, Options{UntilEmpty: true, Concurrency: 4, Lines: lines, News: lines, Log: slog.New(slog.DiscardHandler), Environ: []string{"PATH=/usr/bin:/bin"},
 		Mappings: execs(t, "a.b=true", "a.slow=sleep 2", "a.fails=false")})
 	if err != nil || n != (Tally{Completed: 31, Retried: 1}) {
 		t.Errorf("%+v %v\n%s", n, err, lines)
@@ -237,7 +238,46 @@ func TestUntilEmpty(t *testing.T) {
 	}
 	a := &away{Worker: w}
 	a.cut.Store(true)
-	if _, err := Run(t.Context(), a, Options{UntilEmpty: true, Mappings: execs(t, "a.b=true")}); job.KindOf(err) != job.Unavailable || err == nil {
+	if _, err := Run(t.Context(), a, Options{UntilEmpty: true, Log: slog.New(slog.DiscardHandler), Mappings: execs(t, "a.b=true")}); job.KindOf(err) != job.Unavailable || err == nil {
 		t.Errorf("without a server: %v", err)
+	}
+}
+
+// TestAStepReadsWhatWasBeforeIt: of the whole job, on one line.
+func TestAStepReadsWhatWasBeforeIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	chain, err := job.ParseWorkflow([]byte(`{"type":"chain","steps":[{"type":"c.one","args":[ 1,
+ 2]},{"type":"c.two","args":[]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	flow, _, err := w.StartWorkflow(t.Context(), chain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.work(t, Options{WholeJob: true, Mappings: execs(t, "c.one=read -r all; echo \"$all\"", "c.two=cat")})
+	for deadline := time.Now().Add(patience); flow.State != job.WorkflowCompleted; time.Sleep(5 * time.Millisecond) {
+		if flow, err = w.Workflow(t.Context(), flow.ID); err != nil || time.Now().After(deadline) {
+			t.Fatalf("the workflow is %s: %v", flow.State, err)
+		}
+	}
+	all, err := w.Jobs(t.Context(), job.Filter{Type: "c.two"})
+	if err != nil || len(all.Jobs) != 1 {
+		t.Fatalf("%+v %v", all, err)
+	}
+	var two struct {
+		ID      job.ID
+		Results []struct {
+			Type string
+			Args []int
+		} `json:"parent_results"`
+	}
+	raw := w.await(t, all.Jobs[0].ID, tried).Result
+	if err := json.Unmarshal(raw, &two); err != nil || two.ID != all.Jobs[0].ID || len(two.Results) != 1 || two.Results[0].Type != "c.one" || len(two.Results[0].Args) != 2 {
+		t.Errorf("the second step read %s: %v", raw, err)
+	}
+	if strings.Contains(string(raw), "lease") {
+		t.Errorf("the job shows its reservation: %s", raw)
 	}
 }

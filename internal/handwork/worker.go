@@ -21,16 +21,18 @@ type Options struct {
 	Grace       time.Duration // how long a stop waits for commands; 0 is 25 s
 	UntilEmpty  bool          // end when no job is available and none is under way
 
+	WholeJob bool // commands read the job as it is in place of its args
+
 	Access  Access     // what commands are told of the server
 	Environ []string   // what commands inherit; see docs/work.md for what they do not
 	Secret  job.Secret // signs requests; empty: they are not signed
 	Guard   []string   // words that make this program call [Guard]; none: no guard
 
-	Lines   io.Writer // a line for each job; nil: none
-	Color   bool      // in them
-	News    io.Writer // what a person should know beside them
-	Stderr  io.Writer // what commands print on standard error; nil: not shown
-	Log     *slog.Logger
+	Lines   io.Writer    // a line for each job; nil: none
+	Color   bool         // in them
+	News    io.Writer    // what a person should know beside them
+	Stderr  io.Writer    // what commands print on standard error; nil: not shown
+	Log     *slog.Logger // nil is slog.Default()
 	Version string
 }
 

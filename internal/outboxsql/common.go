@@ -22,7 +22,7 @@ var common = Statements{
 	Bury:     `UPDATE ojs_outbox_relays SET until = 0 WHERE owner = ? AND until <= {now}`,
 	Held:     `SELECT id, job_id, {written}, answered_by FROM ojs_outbox WHERE owner = ? AND status = 'relayed' AND id > ? ORDER BY id LIMIT ?`,
 	Reached:  `SELECT coalesce(epoch, ''), coalesce(upto, 0) FROM ojs_outbox_relays WHERE owner = ?`,
-	Peers:    `SELECT owner, mode, sent, seen_at FROM ojs_outbox_relays WHERE seen_at >= ?`,
+	Peers:    `SELECT owner, mode, sent, seen_at, coalesce(host, '') FROM ojs_outbox_relays WHERE seen_at >= ?`,
 	List:     `SELECT id, left(job_type, 255), {tries}, {written}, error FROM ojs_outbox WHERE status = 'parked' AND id > ? ORDER BY id LIMIT ?`,
 	Replay:   `{update} SET status = 'pending', error = NULL, next_try_at = 0 WHERE status = 'parked' AND id IN ({ids})`,
 	Discard:  `{delete} WHERE status = 'parked' AND id IN ({ids})`,

@@ -41,7 +41,8 @@ CREATE TABLE IF NOT EXISTS shop_jobs_relays (
   mode    VARCHAR(16) NOT NULL, -- 'on_relay' or 'on_complete'
   sent    BIGINT      NOT NULL DEFAULT 0,
   epoch   VARCHAR(64),          -- of its disk, when it took the newest job
-  upto    BIGINT                -- and the event there behind that job
+  upto    BIGINT,               -- and the event there behind that job
+  host    VARCHAR(64)           -- its newest process: 'web-1:4711', with its pid
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
 -- The ticks of schedules that several job servers keep: each is decided once, by
@@ -115,6 +116,7 @@ FROM (
   UNION ALL SELECT 19, 'shop_jobs', 'answered_by', 'varchar', 'varchar,char', 36, 0
   UNION ALL SELECT 20, 'shop_jobs_relays', 'epoch', 'varchar', 'varchar', 16, 0
   UNION ALL SELECT 21, 'shop_jobs_relays', 'upto', 'bigint', 'bigint', 0, 0
+  UNION ALL SELECT 22, 'shop_jobs_relays', 'host', 'varchar', 'varchar,char', 64, 0
 ) AS w
 JOIN information_schema.tables t ON t.table_schema = DATABASE() AND t.table_name = w.tab
 LEFT JOIN information_schema.columns c ON c.table_schema = DATABASE() AND c.table_name = w.tab AND c.column_name = w.name
@@ -144,6 +146,7 @@ FROM (
   UNION ALL SELECT 19, 'shop_jobs', 'answered_by', 'varchar', 'varchar,char', 36, 0
   UNION ALL SELECT 20, 'shop_jobs_relays', 'epoch', 'varchar', 'varchar', 16, 0
   UNION ALL SELECT 21, 'shop_jobs_relays', 'upto', 'bigint', 'bigint', 0, 0
+  UNION ALL SELECT 22, 'shop_jobs_relays', 'host', 'varchar', 'varchar,char', 64, 0
 ) AS w
 JOIN information_schema.tables t ON t.table_schema = DATABASE() AND t.table_name = w.tab
 LEFT JOIN information_schema.columns c ON c.table_schema = DATABASE() AND c.table_name = w.tab AND c.column_name = w.name
@@ -207,9 +210,9 @@ SELECT 1 FROM shop_jobs WHERE status = 'pending' AND next_try_at <= ? LIMIT 1
 == Back
 UPDATE shop_jobs FORCE INDEX (shop_jobs_owner) SET status = 'pending', owner = NULL WHERE owner = ? AND status = 'taken'
 == Renew
-INSERT INTO shop_jobs_relays (owner, mode, until, seen_at)
-VALUES (?, ?, (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000) + ?, (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000))
-ON DUPLICATE KEY UPDATE mode = VALUES(mode), until = VALUES(until), seen_at = VALUES(seen_at)
+INSERT INTO shop_jobs_relays (owner, mode, until, seen_at, host)
+VALUES (?, ?, (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000) + ?, (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000), ?)
+ON DUPLICATE KEY UPDATE mode = VALUES(mode), until = VALUES(until), seen_at = VALUES(seen_at), host = VALUES(host)
 == Leave
 UPDATE shop_jobs_relays SET until = 1 WHERE owner = ? AND until > 0
 == Count
@@ -233,7 +236,7 @@ SELECT id, job_id, CASE WHEN created_at BETWEEN 0 AND 281474976710655 THEN creat
 == Reached
 SELECT coalesce(epoch, ''), coalesce(upto, 0) FROM shop_jobs_relays WHERE owner = ?
 == Peers
-SELECT owner, mode, sent, seen_at FROM shop_jobs_relays WHERE seen_at >= ?
+SELECT owner, mode, sent, seen_at, coalesce(host, '') FROM shop_jobs_relays WHERE seen_at >= ?
 == Stats
 SELECT w.status, count(*), coalesce(min(NULLIF(w.at, 0)), 0) FROM (
   SELECT CASE WHEN status IN ('taken', 'relayed') AND owner IS NULL THEN CONCAT(status, ' by nobody') ELSE status END AS status, CASE WHEN created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END AS at FROM shop_jobs) AS w

@@ -46,7 +46,8 @@ CREATE TABLE IF NOT EXISTS shop_jobs_relays (
   mode    TEXT   NOT NULL, -- 'on_relay' or 'on_complete'
   sent    BIGINT NOT NULL DEFAULT 0,
   epoch   TEXT,            -- of its disk, when it took the newest job
-  upto    BIGINT           -- and the event there behind that job
+  upto    BIGINT,          -- and the event there behind that job
+  host    TEXT             -- its newest process: 'web-1:4711', with its pid
 );
 
 -- The ticks of schedules that several job servers keep: each is decided once, by
@@ -122,7 +123,8 @@ FROM (VALUES
   (18, 'shop_jobs_identity', 'value', ARRAY['text', 'character varying'], 32, true),
   (19, 'shop_jobs', 'answered_by', ARRAY['text', 'character varying'], 36, false),
   (20, 'shop_jobs_relays', 'epoch', ARRAY['text', 'character varying'], 16, false),
-  (21, 'shop_jobs_relays', 'upto', ARRAY['bigint'], 0, false)
+  (21, 'shop_jobs_relays', 'upto', ARRAY['bigint'], 0, false),
+  (22, 'shop_jobs_relays', 'host', ARRAY['text', 'character varying'], 64, false)
 ) AS w(n, tab, name, types, len, required)
 LEFT JOIN pg_attribute a ON a.attrelid = to_regclass(w.tab) AND a.attname = w.name AND NOT a.attisdropped
 WHERE to_regclass(w.tab) IS NOT NULL AND (a.attname IS NULL OR format_type(a.atttypid, NULL) <> ALL (w.types)
@@ -186,9 +188,9 @@ SELECT 1 FROM shop_jobs WHERE status = 'pending' AND next_try_at <= $1 LIMIT 1
 == Back
 UPDATE shop_jobs SET status = 'pending', owner = NULL WHERE owner = $1 AND status = 'taken'
 == Renew
-INSERT INTO shop_jobs_relays (owner, mode, until, seen_at)
-VALUES ($1, $2, (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $3, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
-ON CONFLICT (owner) DO UPDATE SET mode = excluded.mode, until = excluded.until, seen_at = excluded.seen_at
+INSERT INTO shop_jobs_relays (owner, mode, until, seen_at, host)
+VALUES ($1, $2, (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $3, (extract(epoch FROM clock_timestamp()) * 1000)::bigint, $4)
+ON CONFLICT (owner) DO UPDATE SET mode = excluded.mode, until = excluded.until, seen_at = excluded.seen_at, host = excluded.host
 == Leave
 UPDATE shop_jobs_relays SET until = 1 WHERE owner = $1 AND until > 0
 == Count
@@ -211,7 +213,7 @@ SELECT id, job_id, CASE WHEN created_at BETWEEN 0 AND 281474976710655 THEN creat
 == Reached
 SELECT coalesce(epoch, ''), coalesce(upto, 0) FROM shop_jobs_relays WHERE owner = $1
 == Peers
-SELECT owner, mode, sent, seen_at FROM shop_jobs_relays WHERE seen_at >= $1
+SELECT owner, mode, sent, seen_at, coalesce(host, '') FROM shop_jobs_relays WHERE seen_at >= $1
 == Stats
 SELECT w.status, count(*), coalesce(min(NULLIF(w.at, 0)), 0) FROM (
   SELECT CASE WHEN status IN ('taken', 'relayed') AND owner IS NULL THEN status || ' by nobody' ELSE status END AS status, CASE WHEN created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END AS at FROM shop_jobs) AS w

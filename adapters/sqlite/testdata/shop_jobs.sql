@@ -46,7 +46,8 @@ CREATE TABLE IF NOT EXISTS shop_jobs_relays (
   mode    TEXT    NOT NULL, -- 'on_relay' or 'on_complete'
   sent    INTEGER NOT NULL DEFAULT 0,
   epoch   TEXT,             -- of its disk, when it took the newest job
-  upto    INTEGER           -- and the event there behind that job
+  upto    INTEGER,          -- and the event there behind that job
+  host    TEXT              -- its newest process: 'web-1:4711', with its pid
 );
 
 -- The ticks of schedules that several job servers keep: each is decided once, by
@@ -84,7 +85,7 @@ WITH w(n, tab, name) AS (VALUES (1, 'shop_jobs', 'id'), (2, 'shop_jobs', 'job_id
   (8, 'shop_jobs', 'attempts'), (9, 'shop_jobs', 'next_try_at'), (10, 'shop_jobs', 'created_at'), (11, 'shop_jobs', 'sent_at'),
   (12, 'shop_jobs', 'error'), (13, 'shop_jobs_relays', 'owner'), (14, 'shop_jobs_relays', 'until'), (15, 'shop_jobs_relays', 'seen_at'),
   (16, 'shop_jobs_relays', 'mode'), (17, 'shop_jobs_relays', 'sent'), (18, 'shop_jobs_identity', 'one'), (19, 'shop_jobs_identity', 'value'),
-  (20, 'shop_jobs', 'answered_by'), (21, 'shop_jobs_relays', 'epoch'), (22, 'shop_jobs_relays', 'upto'))
+  (20, 'shop_jobs', 'answered_by'), (21, 'shop_jobs_relays', 'epoch'), (22, 'shop_jobs_relays', 'upto'), (23, 'shop_jobs_relays', 'host'))
 SELECT tab || '.' || name || ': the column is missing' || CASE WHEN n < 20 THEN '' ELSE '; run: ALTER TABLE ' || tab || ' ADD COLUMN ' || name || CASE n WHEN 22 THEN ' INTEGER' ELSE ' TEXT' END END FROM w
 WHERE tab IN (SELECT name FROM sqlite_master) AND NOT EXISTS (SELECT 1 FROM pragma_table_info(w.tab) AS c WHERE c.name = w.name) ORDER BY n
 SELECT 'shop_jobs.id: expected INTEGER PRIMARY KEY AUTOINCREMENT; without it the id of a deleted row comes again, and its job would count as sent'
@@ -134,10 +135,10 @@ DELETE FROM shop_jobs WHERE status = 'sent' AND id IN ({ids})
 == Back
 
 == Renew
-INSERT INTO shop_jobs_relays (owner, mode, until, seen_at)
-SELECT ?1, ?2, CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER) + ?3, CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER)
-WHERE NOT EXISTS (SELECT 1 FROM shop_jobs_relays WHERE owner <> ?1 AND until > min(?4, CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER)))
-ON CONFLICT (owner) DO UPDATE SET mode = excluded.mode, until = excluded.until, seen_at = excluded.seen_at
+INSERT INTO shop_jobs_relays (owner, mode, until, seen_at, host)
+SELECT ?1, ?2, CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER) + ?3, CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER), ?4
+WHERE NOT EXISTS (SELECT 1 FROM shop_jobs_relays WHERE owner <> ?1 AND until > min(?5, CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER)))
+ON CONFLICT (owner) DO UPDATE SET mode = excluded.mode, until = excluded.until, seen_at = excluded.seen_at, host = excluded.host
 == Leave
 UPDATE shop_jobs_relays SET until = 1 WHERE owner = ? AND until > 0
 == Count
@@ -158,7 +159,7 @@ SELECT id, CAST(job_id AS TEXT), CASE WHEN typeof(created_at) = 'integer' AND cr
 == Reached
 SELECT coalesce(epoch, ''), coalesce(upto, 0) FROM shop_jobs_relays WHERE owner = ?
 == Peers
-SELECT owner, mode, sent, seen_at FROM shop_jobs_relays WHERE seen_at >= ?
+SELECT owner, mode, sent, seen_at, coalesce(host, '') FROM shop_jobs_relays WHERE seen_at >= ?
 == Stats
 SELECT w.status, count(*), coalesce(min(NULLIF(w.at, 0)), 0) FROM (
   SELECT CASE WHEN status IN ('taken', 'relayed') AND owner IS NULL THEN status || ' by nobody' ELSE status END AS status, CASE WHEN typeof(created_at) = 'integer' AND created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END AS at FROM shop_jobs) AS w
