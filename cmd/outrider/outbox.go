@@ -22,7 +22,7 @@ func (a *app) outboxCommand() *cobra.Command {
 		Short: "Prepare your own database: jobs that exist if and only if your transaction commits",
 	})
 	cmd.AddCommand(a.outboxSQLCommand(), a.outboxInitCommand(), a.outboxCheckCommand(),
-		a.outboxStatusCommand(), a.outboxListCommand(), a.outboxReplayCommand(), a.outboxDiscardCommand(), a.outboxPokeCommand())
+		a.outboxStatusCommand(), a.outboxListCommand(), a.outboxGetCommand(), a.outboxReplayCommand(), a.outboxDiscardCommand(), a.outboxPokeCommand())
 	return cmd
 }
 

@@ -224,6 +224,9 @@ SELECT w.status, count(*), coalesce(min(NULLIF(w.at, 0)), 0) FROM (
 GROUP BY w.status
 == List
 SELECT id, left(job_type, 255), least(greatest(attempts, 0), 1000000000), CASE WHEN created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END, error FROM shop_jobs WHERE status = 'parked' AND id > $1 ORDER BY id LIMIT $2
+== Row
+SELECT coalesce(job_id, ''), left(job_type, 1024), left(job_args::text, 1048577), coalesce(left(job_options::text, 1048577), ''), status, coalesce(owner, ''), least(greatest(attempts, 0), 1000000000),
+  next_try_at, coalesce(error, ''), CASE WHEN created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END, coalesce(sent_at, 0), coalesce(answered_by, '') FROM shop_jobs WHERE id = $1
 == Replay
 UPDATE shop_jobs SET status = 'pending', error = NULL, next_try_at = 0 WHERE status = 'parked' AND id IN ({ids})
 == Discard

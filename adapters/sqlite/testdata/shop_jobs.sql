@@ -169,6 +169,11 @@ SELECT w.status, count(*), coalesce(min(NULLIF(w.at, 0)), 0) FROM (
 GROUP BY w.status
 == List
 SELECT id, ifnull(substr(job_type, 1, 255), ''), min(max(CAST(ifnull(attempts, 0) AS INTEGER), 0), 1000000000), CASE WHEN typeof(created_at) = 'integer' AND created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END, error FROM shop_jobs WHERE status = 'parked' AND id > ? ORDER BY id LIMIT ?
+== Row
+SELECT ifnull(CAST(job_id AS TEXT), ''), substr(CAST(job_type AS BLOB), 1, 1024), substr(CAST(job_args AS BLOB), 1, 1048577),
+  ifnull(substr(CAST(job_options AS BLOB), 1, 1048577), ''), ifnull(CAST(status AS TEXT), ''), ifnull(CAST(owner AS TEXT), ''), min(max(CAST(ifnull(attempts, 0) AS INTEGER), 0), 1000000000),
+  CAST(ifnull(next_try_at, 0) AS INTEGER), ifnull(CAST(error AS TEXT), ''), CASE WHEN typeof(created_at) = 'integer' AND created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END, CAST(ifnull(sent_at, 0) AS INTEGER), ifnull(CAST(answered_by AS TEXT), '')
+FROM shop_jobs WHERE id = ?
 == Replay
 UPDATE shop_jobs SET status = 'pending', error = NULL, next_try_at = 0 WHERE status = 'parked' AND id IN ({ids})
 == Discard
