@@ -99,7 +99,7 @@ func (q *question) eachLine(ctx context.Context, e *enqueuing, in io.Reader, all
 		if n++; n < e.fromLine || len(bytes.TrimSpace(r.Bytes())) == 0 {
 			continue
 		}
-		one, err := job.ParseChecked(bytes.Clone(r.Bytes()))
+		one, err := oneLined(bytes.Clone(r.Bytes()))
 		if err != nil {
 			if sent := q.send(ctx, e, &some, all); sent != nil { // what stands above it is not to blame
 				return sent
@@ -123,6 +123,17 @@ func (q *question) eachLine(ctx context.Context, e *enqueuing, in io.Reader, all
 		return fmt.Errorf("line %d: %w", n+1, err)
 	}
 	return nil
+}
+
+// oneLined reads the job of a line.
+func oneLined(raw []byte) (c job.Checked, err error) {
+	if err := job.CheckJSON(raw); err != nil {
+		return c, err
+	}
+	if bytes.TrimSpace(raw)[0] != '{' {
+		return c, errors.New(`a line must be a job, such as {"type":"email.send","args":[]}`)
+	}
+	return job.ParseChecked(bytes.TrimSpace(raw))
 }
 
 // send stores some lines. Where one is refused none of them is, and the error names it.
