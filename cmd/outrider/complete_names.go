@@ -81,7 +81,9 @@ func ids(ctx context.Context, c *client.Client, typed string, f job.Filter) (all
 	if c == nil {
 		return nil
 	}
-	f.Limit = 100
+	if f.Limit = completeMost; typed != "" {
+		f.Limit = 100 // those that fit are among more
+	}
 	page, err := c.Jobs(ctx, f)
 	if err != nil {
 		return nil
