@@ -55,7 +55,7 @@ var mayImport = map[string][]string{
 	"internal/appdb":       {"internal/outboxsql", "job", "outbox", "adapters/sqlite", "adapters/postgres", "adapters/mysql", "sidecar/httpapi"},
 	"internal/bench":       {"job", "outbox", "adapters/postgres", "client", "sidecar", "sqlitestore", "internal/appdb", "internal/netguard", "internal/self"},
 	"internal/bench/plot":  {"internal/bench"},
-	"internal/handwork":    {"job", "client", "internal/self", "sidecar/webhooks"},
+	"internal/handwork":    {"job", "client", "internal/self", "internal/term", "sidecar/webhooks"},
 	"internal/demo":        {"job", "outbox", "adapters/sqlite", "client", "internal/self"},
 	"client":               {"job", "internal/wire"},
 	"once":                 {"job"},

@@ -30,7 +30,7 @@ const DefaultRate = 64 << 20
 
 const (
 	stepBytes  = 256 << 10 // that are copied between two looks at the clock
-	flushBytes = 8 << 20   // that are written between two flushes: who flushes beside it waits for no more
+	flushBytes = 1 << 20   // that are written before they are sent to the disk: who flushes beside it waits for no more
 )
 
 // Backup copies the store at path, which a server may be working on, to a new file, for its

@@ -92,6 +92,7 @@ type copying struct {
 
 // file copies bytes up to the end of a file, or as many as there should be at most.
 func (c *copying) file(from, to *os.File, most int64) error {
+	began := c.done
 	for left, flushed := most, c.done; left > 0; {
 		n, err := io.CopyN(to, from, min(stepBytes, left))
 		if c.done, left = c.done+n, left-n; err != nil && err != io.EOF {
@@ -104,10 +105,10 @@ func (c *copying) file(from, to *os.File, most int64) error {
 			break
 		}
 		if c.done-flushed >= flushBytes {
-			flushed = c.done
-			if err := to.Sync(); err != nil {
+			if err := writeOut(to, flushed-began, c.done-flushed); err != nil {
 				return translateCopy(from.Name(), to.Name(), err)
 			}
+			flushed = c.done
 		}
 		wait := time.Duration(0)
 		if c.o.Rate > 0 {

@@ -225,14 +225,14 @@ func (t *top) compare(a, b topQueue) int {
 
 func workerRows(f *topFrame, now time.Time) (rows [][]string) {
 	for _, w := range f.Workers {
-		rows = append(rows, []string{w.ID, w.State, strconv.Itoa(w.Active), cmp.Or(w.Host, "-"), term.Ago(w.BeatAt, now)})
+		rows = append(rows, []string{w.ID, w.State, strconv.Itoa(w.Active), cmp.Or(w.Host, "-"), term.About(w.BeatAt, now)})
 	}
 	return rows
 }
 
 func failingRows(f *topFrame, now time.Time) (rows [][]string) {
 	for _, t := range f.Failing {
-		rows = append(rows, []string{t.Type, strconv.Itoa(t.Failed), term.Ago(t.Last, now), t.Error})
+		rows = append(rows, []string{t.Type, strconv.Itoa(t.Failed), term.About(t.Last, now), t.Error})
 	}
 	return rows
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -160,7 +159,7 @@ func (a *app) work(ctx context.Context, cfg config, f workFlags, o handwork.Opti
 	for name, value := range a.env {
 		o.Environ = append(o.Environ, name+"="+value)
 	}
-	o.Color = a.colorful()
+	o.Screen = a.screen
 	o.Log = a.aside(cfg)
 	if !f.verbose {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -177,20 +176,6 @@ func (a *app) work(ctx context.Context, cfg config, f workFlags, o handwork.Opti
 			n.Completed, n.Retried, n.Discarded, n.GivenBack, n.Dropped)
 	}
 	return asked(err)
-}
-
-// colorful reports whether standard output is a terminal that may be coloured.
-func (a *app) colorful() bool {
-	out := a.stdout
-	if o, ok := out.(*output); ok {
-		out = o.w
-	}
-	file, ok := out.(*os.File)
-	if !ok || a.env["NO_COLOR"] != "" || cmp.Or(a.env["TERM"], "dumb") == "dumb" {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // workGuardCommand is the process that ends the commands of a worker that was killed.

@@ -191,7 +191,7 @@ func (q *question) printWorkflows(page *flowPage, f flowFilter) error {
 		if l.Failed > 0 {
 			steps += fmt.Sprintf(" ✗%d", l.Failed)
 		}
-		rows = append(rows, []string{l.ID, l.Name, l.Kind, l.State, steps, term.Ago(l.Created, now)})
+		rows = append(rows, []string{l.ID, l.Name, l.Kind, l.State, steps, term.About(l.Created, now)})
 	}
 	if err := q.screen.Table(q.out, flowColumns, rows); err != nil || page.Next == "" {
 		return err

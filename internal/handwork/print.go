@@ -11,14 +11,8 @@ import (
 	"time"
 
 	"github.com/outrider-jobs/outrider/client"
+	"github.com/outrider-jobs/outrider/internal/term"
 	"github.com/outrider-jobs/outrider/job"
-)
-
-// Colours of a terminal.
-const (
-	red    = "31"
-	green  = "32"
-	yellow = "33"
 )
 
 // maxMemory is of how many unmapped types a worker remembers that it has told of them.
@@ -59,46 +53,44 @@ func (p *printer) started(id string) {
 
 // settled prints what came of an attempt.
 func (p *printer) settled(s client.Settled) {
-	what, color := p.count(s)
-	if p.o.Color {
-		what = "\x1b[" + color + "m" + what + "\x1b[0m"
-	}
+	what, style := p.count(s)
+	what = p.o.Screen.Paint(style, what)
 	fmt.Fprintf(p.o.Lines, "%s  %s  %s  %s\n", time.Now().Format(time.TimeOnly), s.Job.Type, s.Job.ID, what)
 }
 
 // count is what came of an attempt in words, which it adds to the tally.
-func (p *printer) count(s client.Settled) (what, color string) {
+func (p *printer) count(s client.Settled) (what string, style term.Style) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	took := short(s.Took)
 	switch {
 	case errors.Is(s.Dropped, client.ErrCancelled):
 		p.n.Dropped++
-		return "cancelled, stopped after " + took, yellow
+		return "cancelled, stopped after " + took, term.Warn
 	case s.Dropped != nil:
 		p.n.Dropped++
-		return "no longer this worker's, stopped after " + took, yellow
+		return "no longer this worker's, stopped after " + took, term.Warn
 	case job.KindOf(s.Refused) == job.Conflict && errors.Is(s.Err, context.DeadlineExceeded):
 		p.n.Dropped++
-		return reason(s.Err) + ", as the server has seen already", yellow
+		return reason(s.Err) + ", as the server has seen already", term.Warn
 	case s.Refused != nil:
 		p.n.Dropped++
-		return fmt.Sprintf("%s, but the server did not take that: %s", reason(s.Err), Plain(s.Refused.Error(), maxReason)), red
+		return fmt.Sprintf("%s, but the server did not take that: %s", reason(s.Err), Plain(s.Refused.Error(), maxReason)), term.Bad
 	case s.GivenBack:
 		p.n.GivenBack++
-		return "given back after " + took + ", as the worker stops", yellow
+		return "given back after " + took + ", as the worker stops", term.Warn
 	case s.Err == nil:
 		p.n.Completed++
-		return "completed in " + took, green
+		return "completed in " + took, term.Good
 	case s.Now.State == job.Retryable:
 		p.n.Retried++
-		return fmt.Sprintf("%s, attempt %s, again in %s", reason(s.Err), attempt(s.Now), short(max(0, time.Until(s.Now.NextRetryAt)))), yellow
+		return fmt.Sprintf("%s, attempt %s, again in %s", reason(s.Err), attempt(s.Now), short(max(0, time.Until(s.Now.NextRetryAt)))), term.Warn
 	case s.Now.State == job.Discarded:
 		p.n.Discarded++
-		return fmt.Sprintf("%s, attempt %s, %s", reason(s.Err), attempt(s.Now), s.Now.State), red
+		return fmt.Sprintf("%s, attempt %s, %s", reason(s.Err), attempt(s.Now), s.Now.State), term.Bad
 	}
 	p.n.Dropped++ // somebody else has decided meanwhile
-	return fmt.Sprintf("%s, and is %s", reason(s.Err), s.Now.State), yellow
+	return fmt.Sprintf("%s, and is %s", reason(s.Err), s.Now.State), term.Warn
 }
 
 // reason is why an attempt failed, for a line.

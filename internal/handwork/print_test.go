@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/outrider-jobs/outrider/client"
+	"github.com/outrider-jobs/outrider/internal/term"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -48,7 +49,7 @@ func TestLinesOfJobs(t *testing.T) {
 			t.Errorf("%s: counted %+v", want, n)
 		}
 		b.Reset()
-		newPrinter(Options{Lines: &b, Color: true}).settled(s)
+		newPrinter(Options{Lines: &b, Screen: term.Screen{Color: true}}).settled(s)
 		if !regexp.MustCompile(`  \x1b\[3[123]m` + regexp.QuoteMeta(want) + `\x1b\[0m\n$`).MatchString(b.String()) {
 			t.Errorf("in colour: %q", b.String())
 		}

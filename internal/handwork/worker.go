@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/outrider-jobs/outrider/client"
+	"github.com/outrider-jobs/outrider/internal/term"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -29,7 +30,7 @@ type Options struct {
 	Guard   []string   // words that make this program call [Guard]; none: no guard
 
 	Lines   io.Writer    // a line for each job; nil: none
-	Color   bool         // in them
+	Screen  term.Screen  // they are printed on
 	News    io.Writer    // what a person should know beside them
 	Stderr  io.Writer    // what commands print on standard error; nil: not shown
 	Log     *slog.Logger // nil is slog.Default()

@@ -124,6 +124,11 @@ func TestAgo(t *testing.T) {
 			t.Errorf("%v: got %q, want %q", off, got, want)
 		}
 	}
+	for off, want := range map[time.Duration]string{0: "now", -61 * time.Second: "1m ago", 90 * time.Minute: "in 1h", -24 * time.Hour: "1d ago"} {
+		if got := term.About(now.Add(off), now); got != want {
+			t.Errorf("about %v: got %q, want %q", off, got, want)
+		}
+	}
 	if got := term.Ago(time.Time{}, now); got != "-" {
 		t.Errorf("no time is %q", got)
 	}
