@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -67,7 +69,12 @@ func flagError(cmd *cobra.Command, err error) error {
 			flags = append(flags, "--"+f.Name)
 		}
 	})
-	if near := wording.Nearest(name, flags); near != "" {
+	begin := slices.DeleteFunc(slices.Clone(flags), func(f string) bool { return !strings.HasPrefix(f, name) })
+	near := wording.Nearest(name, flags)
+	if len(begin) == 1 {
+		near = begin[0] // it is but too short
+	}
+	if near != "" {
 		return usage("%s has no flag %s; did you mean %s?", cmd.CommandPath(), name, near)
 	}
 	return usage("%s has no flag %s; see %s --help", cmd.CommandPath(), name, cmd.CommandPath())

@@ -25,6 +25,8 @@ import (
 //	stop               has that server end, as SIGTERM does, and waits for it
 //	masked FILE        writes to FILE what the last command printed, with ID1, ID2 …
 //	                   for ids, AGO for times that depend on the clock, and DIR
+//	firstid NAME       sets $NAME to the first id that the last command printed
+//	works QUEUE HOW    fetches the next job of a queue and ends it; see scriptWorks
 //	until ARG...       runs a command of ours until it does not fail, at most 20 s
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -39,6 +41,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"server": scriptServer, "stop": scriptStop, "masked": scriptMasked, "until": scriptUntil,
+			"works": scriptWorks, "firstid": scriptFirstID,
 		},
 	})
 }
@@ -115,6 +118,14 @@ func scriptMasked(ts *testscript.TestScript, neg bool, args []string) {
 		return ids[id]
 	})
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(ago.ReplaceAllString(text, "AGO ")), 0o600))
+}
+
+func scriptFirstID(ts *testscript.TestScript, neg bool, args []string) {
+	id := anID.FindString(ts.ReadFile("stdout"))
+	if len(args) != 1 || id == "" {
+		ts.Fatalf("firstid NAME: the last command printed no id")
+	}
+	ts.Setenv(args[0], id)
 }
 
 func scriptUntil(ts *testscript.TestScript, neg bool, args []string) {
