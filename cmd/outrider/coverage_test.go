@@ -24,7 +24,7 @@ var asking = []string{
 	"enqueue --file DIR/job.json", "cron apply -f DIR/crons.yaml", "cron diff -f DIR/crons.yaml", "cron ls", "cron get nightly", "cron history nightly", "cron pause nightly", "cron resume nightly",
 	"cron trigger nightly", "cron rm nightly", "unique explain DIR/job.json", "unique ls", "unique release KEY", "unique release 01970000-0000-7000-8000-000000000000",
 	"workers ls", "workers quiet w1", "workers terminate w1", "workers resume w1", "workers quiet --all", "outbox poke",
-	"job ls", "job get JOB", "job history JOB", "job watch JOB --timeout 1ms", "job retry JOB", "job cancel JOB", "job watch JOB", "job rm JOB --yes", "job cancel --queue no --yes",
+	"job ls", "job get JOB", "job history JOB", "job activate JOB", "job watch JOB --timeout 1ms", "job retry JOB", "job cancel JOB", "job watch JOB", "job rm JOB --yes", "job cancel --queue no --yes",
 	"enqueue a.b --wait --timeout 10ms", "enqueue --batch DIR/jobs.ndjson",
 	"queue ls", "queue ls -o json", "queue get q", "queue get q -o json", "queue pause q", "queue resume q", "queue drain q", "queue purge q --yes", "queue limit q --concurrency 2", "queue limit q -o json",
 	"dead ls", "dead get JOB", "dead retry JOB", "dead retry --all --yes", "dead rm JOB --yes", "dead purge --yes", "dead purge --before 1h --yes",

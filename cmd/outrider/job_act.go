@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -64,8 +65,36 @@ func (a *app) jobRetryCommand() *cobra.Command {
 			case job.Available:
 				return "it waits for a worker: outrider worker ls"
 			}
-			return "it has not failed: outrider job get " + string(id)
+			if state == job.Pending {
+				return "it waits to be activated: outrider job activate " + string(id)
+			}
+			return "it has not failed, and runs when its time comes: outrider job get " + string(id)
 		},
+	})
+}
+
+func (a *app) jobActivateCommand() *cobra.Command {
+	d := deed{
+		action: "activate", past: "activated",
+		one: func(ctx context.Context, q *question, id job.ID) error {
+			_, err := q.client.Activate(ctx, id)
+			return err
+		},
+		advise: func(id job.ID, _ job.State) string { return "only pending jobs are activated: outrider job get " + string(id) },
+	}
+	return a.asks(&cobra.Command{
+		Use:        "activate ID...",
+		SuggestFor: []string{"release", "start"},
+		Short:      "Let pending jobs into their queues",
+	}, func(ctx context.Context, q *question, args []string) error {
+		ids, err := idsFrom(args)
+		switch {
+		case err != nil:
+			return err
+		case len(ids) == 0:
+			return usage("%s needs ids; outrider job ls --state pending lists them", q.command)
+		}
+		return q.toNamed(ctx, d, ids, false, false)
 	})
 }
 
@@ -107,16 +136,26 @@ func (a *app) does(cmd *cobra.Command, d deed) *cobra.Command {
 		case len(args) == 0:
 			return q.toMany(ctx, d, s, *yes, *dry)
 		}
-		var ids []job.ID
-		for _, word := range args {
-			id, err := theID(word)
-			if err != nil {
-				return err
-			}
-			ids = append(ids, id)
+		ids, err := idsFrom(args)
+		if err != nil {
+			return err
 		}
 		return q.toNamed(ctx, d, ids, *yes, *dry)
 	})
+}
+
+// idsFrom reads ids. One that stands there twice is meant once.
+func idsFrom(words []string) (ids []job.ID, err error) {
+	for _, word := range words {
+		id, err := theID(word)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
 }
 
 // done is what became of jobs, for a person and for a program.
