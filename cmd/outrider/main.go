@@ -226,6 +226,10 @@ func flagError(cmd *cobra.Command, err error) error {
 		switch wrong.GetFlag().Value.Type() {
 		case "bool":
 			return usage("--%s %q: must be true or false", wrong.GetFlag().Name, wrong.GetValue())
+		case "int":
+			return usage("--%s %q: must be a whole number", wrong.GetFlag().Name, wrong.GetValue())
+		case "duration":
+			return usage("--%s %q: must be a time such as 500ms, 30s or 5m", wrong.GetFlag().Name, wrong.GetValue())
 		case "intSlice", "float64Slice":
 			return usage("--%s %q: must be numbers with commas between", wrong.GetFlag().Name, wrong.GetValue())
 		}
@@ -249,7 +253,10 @@ func flagError(cmd *cobra.Command, err error) error {
 	})
 	begin := slices.DeleteFunc(slices.Clone(flags), func(f string) bool { return !strings.HasPrefix(f, name) })
 	near := wording.Nearest(name, flags)
-	if len(begin) == 1 {
+	switch short := "--" + unknown.GetSpecifiedShortnames(); {
+	case slices.Contains(flags, short):
+		near = short // it has one dash only
+	case len(begin) == 1:
 		near = begin[0] // it is but too short
 	}
 	if near != "" {
