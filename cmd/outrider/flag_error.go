@@ -44,7 +44,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		case "int":
 			return usage("--%s %q: must be a whole number", wrong.GetFlag().Name, wrong.GetValue())
 		case "duration":
-			return usage("--%s %q: must be a duration such as 30s or 2m", wrong.GetFlag().Name, wrong.GetValue())
+			return usage("--%s %q: must be a time such as 500ms, 30s or 5m", wrong.GetFlag().Name, wrong.GetValue())
 		case "intSlice", "float64Slice":
 			return usage("--%s %q: must be numbers with commas between", wrong.GetFlag().Name, wrong.GetValue())
 		}
@@ -71,7 +71,10 @@ func flagError(cmd *cobra.Command, err error) error {
 	})
 	begin := slices.DeleteFunc(slices.Clone(flags), func(f string) bool { return !strings.HasPrefix(f, name) })
 	near := wording.Nearest(name, flags)
-	if len(begin) == 1 {
+	switch short := "--" + unknown.GetSpecifiedShortnames(); {
+	case slices.Contains(flags, short):
+		near = short // it has one dash only
+	case len(begin) == 1:
 		near = begin[0] // it is but too short
 	}
 	if near != "" {

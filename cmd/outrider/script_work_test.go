@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -53,6 +54,6 @@ func works(url string, args []string) error {
 		return err
 	}
 	final := args[1] != "die"
-	_, err = c.Fail(ctx, claim, job.Failure{Type: args[2], Message: args[3], Retryable: &final})
+	_, err = c.Fail(ctx, claim, job.Failure{Type: args[2], Message: strings.ReplaceAll(args[3], `\x1b`, "\x1b"), Retryable: &final})
 	return err
 }
