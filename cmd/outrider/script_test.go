@@ -172,3 +172,33 @@ func TestHelp(t *testing.T) {
 		}
 	}
 }
+
+// TestEveryCommand: each is typed by some script, and each refuses a flag that it does
+// not have in one line, before it does anything.
+func TestEveryCommand(t *testing.T) {
+	files, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var scripts strings.Builder
+	for _, f := range files {
+		raw, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scripts.Write(raw)
+	}
+	eachCommand((&app{}).root(), func(cmd *cobra.Command) {
+		if cmd.Hidden || cmd.Parent() == nil {
+			return
+		}
+		typed := regexp.MustCompile(`(?m)\b` + cmd.CommandPath() + `\b`)
+		if !cmd.HasSubCommands() && !typed.MatchString(scripts.String()) && cmd.Name() != "serve" { // server is serve
+			t.Errorf("no script types %s", cmd.CommandPath())
+		}
+		o := try(t, nil, append(strings.Fields(cmd.CommandPath())[1:], "--frobnicate")...)
+		if o.code != exitUsage || o.stdout != "" || strings.Count(o.stderr, "\n") != 1 || !strings.Contains(o.stderr, "--frobnicate") {
+			t.Errorf("%s --frobnicate: %+v", cmd.CommandPath(), o)
+		}
+	})
+}

@@ -51,7 +51,7 @@ func (w Words) Sieve(now time.Time) (s Sieve, err error) {
 		}
 	}
 	if strings.Contains(strings.TrimSuffix(w.Type, "*"), "*") {
-		return s, fmt.Errorf("--type %.140q: a * may stand at the end only, as in email.*", w.Type)
+		return s, fmt.Errorf("--type %.140q: a * may stand at the end only, as email.* has it", w.Type)
 	}
 	if w.Queue != "" {
 		if err := job.CheckQueueName(w.Queue); err != nil {
