@@ -124,7 +124,7 @@ func (a *app) uniqueListCommand() *cobra.Command {
 		Short: "List the keys that jobs hold, those of the newest jobs first",
 		Long: "Lists the unique keys that jobs hold, or with --dedup their deduplication keys, which are names of the\n" +
 			"callers' own in a queue. Those of the newest jobs come first.",
-		Args:  noArgs,
+		Args: noArgs,
 	}
 	var queue, kind string
 	var states []string
