@@ -71,18 +71,6 @@ func open(ctx context.Context, d DSN, table string) (*Source, error) {
 	return &Source{DSN: d, name: d.name, DB: db, Dialect: dialect, made: made}, nil
 }
 
-// Init makes the tables. A SQLite file that is made for them is put in WAL mode,
-// in which the relay and the app do not wait for each other; how one that is there
-// keeps its journal is the affair of its app.
-func (s *Source) Init(ctx context.Context) error {
-	if s.made {
-		if _, err := s.DB.ExecContext(ctx, "PRAGMA journal_mode = WAL"); err != nil {
-			return s.Fault(job.Unavailable, err.Error())
-		}
-	}
-	return s.about(outbox.Init(ctx, s.DB, s.Dialect))
-}
-
 // Check says all that is wrong with the outbox, and what mends it. ticks asks for
 // what schedules of several servers need besides.
 func (s *Source) Check(ctx context.Context, ticks bool) error {
