@@ -31,7 +31,7 @@ func (i *importer) events(row json.RawMessage) error {
 	var group []note
 	for n := range all {
 		e := &all[n]
-		if e.Seq < 1 || e.Type == "" || n > 0 && e.Seq <= all[n-1].Seq {
+		if e.Seq < 1 || e.Seq > maxNumber || e.Type == "" || n > 0 && e.Seq <= all[n-1].Seq {
 			return fmt.Errorf("event %d of it is none, or not behind the one before", n+1)
 		}
 		i.done.Events++

@@ -50,10 +50,13 @@ func (i *importer) prepare() error {
 	}
 	i.tables["count"] = &importTable{stmt: counts}
 	for sql, into := range map[string]**stmt{
-		"INSERT INTO events (first, at, packed) VALUES (?, ?, ?)":                                      &i.putEvent,
-		"SELECT n FROM job_bodies WHERE id_bytes = ?":                                                  &i.find,
-		"SELECT 1 FROM job_states WHERE lane = ? AND state_code = 1 AND behind = 0 AND n <= ? LIMIT 1": &i.laneHead,
-		"DELETE FROM job_bodies WHERE n = ?":                                                           &i.dropBody,
+		"INSERT INTO events (first, at, packed) VALUES (?, ?, ?)":                                                      &i.putEvent,
+		"SELECT n FROM job_bodies WHERE id_bytes = ?":                                                                  &i.find,
+		"SELECT 1 FROM job_states WHERE lane = ? AND state_code = 1 AND behind = 0 AND n <= ? LIMIT 1":                 &i.laneHead,
+		"DELETE FROM job_bodies WHERE n = ?":                                                                           &i.dropBody,
+		"SELECT 1 FROM job_states WHERE n = ?1 AND seq = ?1 AND state_code = 1":                                        &i.atPlace,
+		"SELECT 1 FROM workflows WHERE id_bytes = ?":                                                                   &i.hasFlow,
+		"SELECT nodes - (SELECT count(*) FROM workflow_nodes WHERE flow = id_bytes) FROM workflows WHERE id_bytes = ?": &i.lostSteps,
 	} {
 		if *into, err = prepare(i.conn, sql); err != nil {
 			return err
@@ -162,6 +165,9 @@ func taken(err error) bool {
 	return c == sqlite3.SQLITE_CONSTRAINT_UNIQUE || c == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY
 }
 
+// errNoJob is for a line from which no job can be made.
+var errNoJob = errors.New("it is no job: something that every job has is missing, or is not what it may be")
+
 // maxRefused is how many refused jobs are named.
 const maxRefused = 20
 
@@ -173,8 +179,11 @@ func (i *importer) job(t *importTable) error {
 		full = append(full, t.values[at])
 	}
 	k, err := jobFrom(full)
-	if err != nil || k.n < 1 || k.Seq < 1 {
-		return errors.New("it is no job: something that every job has is missing, or is not what it may be")
+	if err != nil {
+		return errNoJob
+	}
+	if err := checkJob(t, k); err != nil {
+		return err
 	}
 	i.done.Jobs++
 	n, seq := k.n+i.baseSeq, k.Seq+i.baseSeq
@@ -190,6 +199,9 @@ func (i *importer) job(t *importTable) error {
 	t.values[t.of["n"]], t.values[t.of["seq"]] = n, seq
 	if k.LastEvent > 0 {
 		t.values[t.of["told"]] = k.LastEvent + i.baseTold
+	}
+	if err := i.checkPlace(k.Job, n, seq); err != nil {
+		return err
 	}
 	if i.shared && k.Lane != "" && k.State == job.Available {
 		if err := i.laneHead.each(func([]driver.Value) error { t.values[t.of["behind"]] = int64(1); return nil }, k.Lane, i.baseSeq); err != nil {
@@ -211,7 +223,7 @@ func (i *importer) job(t *importTable) error {
 		return err
 	}
 	i.done.Stored++
-	i.maxSeq = max(i.maxSeq, n, seq)
+	i.maxSeq, i.maxTold = max(i.maxSeq, n, seq), max(i.maxTold, k.LastEvent+i.baseTold)
 	i.tally(k.Job)
 	return nil
 }
@@ -231,17 +243,28 @@ func (i *importer) tally(j *job.Job) {
 
 // other stores what is no job, and leaves what is there.
 func (i *importer) other(t *importTable) error {
-	if t.kind == "webhook" {
+	if !t.readable() {
+		return fmt.Errorf("it is no %s: something is missing, or is not what it may be", t.kind)
+	}
+	switch t.kind {
+	case "webhook":
 		at := t.of["after"]
 		if after, ok := t.values[at].(int64); ok {
 			t.values[at] = after + i.baseTold
 		}
+	case "step":
+		there := false
+		if err := i.hasFlow.each(func([]driver.Value) error { there = true; return nil }, t.values[t.of["flow"]]); err != nil || there {
+			return err // it is a step of a workflow that was there
+		}
 	}
-	_, err := t.stmt.exec(t.stored(func(archiveColumn) bool { return true })...)
-	if taken(err) {
-		return nil
+	if _, err := t.stmt.exec(t.stored(func(archiveColumn) bool { return true })...); err != nil && !taken(err) {
+		return err
 	}
-	return err
+	if t.kind == "workflow" {
+		return i.checkFlow(t.values[t.of["id_bytes"]])
+	}
+	return nil
 }
 
 // end compares what was read with what the archive says of itself.
@@ -266,7 +289,7 @@ func (i *importer) close() {
 			}
 		}
 	}
-	for _, s := range []*stmt{i.putEvent, i.find, i.laneHead, i.dropBody} {
+	for _, s := range []*stmt{i.putEvent, i.find, i.laneHead, i.dropBody, i.atPlace, i.hasFlow, i.lostSteps} {
 		if s != nil {
 			_ = s.s.Close()
 		}
