@@ -38,7 +38,7 @@ type archived struct {
 const jobsKind, eventsKind = "job", "events"
 
 // archives are the tables in the order of an archive. What is not here belongs to the file and not to the jobs: who
-// it is, and how often it was opened.
+// it is, and how often it was opened. Steps stand before their workflows, so that no workflow is ever without them.
 var archives = []archived{
 	{kind: "queue", from: "queues", table: "queues", key: []string{"name"}, plain: true,
 		omit: []string{"scheduled", "available", "pending", "active", "retryable", "completed", "cancelled", "discarded", "dead", "last_seq", "last_event"}},
@@ -51,8 +51,8 @@ var archives = []archived{
 	{kind: "answer", from: "answers", table: "answers", key: []string{"key"}},
 	{kind: jobsKind, from: "job_states AS s JOIN job_bodies AS b ON b.n = s.n", key: []string{"s.n"}, uuids: []string{"id_bytes"}, plain: true,
 		jsons: []string{"uniq", "dedup", "retry", "extra", "meta", "args", "parent_results", "parent_errors", "rate_limit", "lost", "error", "result", "errors", "progress", "checkpoint"}},
-	{kind: "workflow", from: "workflows", table: "workflows", key: []string{"id_bytes"}, uuids: []string{"id_bytes"}},
 	{kind: "step", from: "workflow_nodes", table: "workflow_nodes", key: []string{"flow", "idx"}, uuids: []string{"flow", "job_id"}, jsons: []string{"results", "spec"}},
+	{kind: "workflow", from: "workflows", table: "workflows", key: []string{"id_bytes"}, uuids: []string{"id_bytes"}},
 	{kind: eventsKind, from: "events", table: "events", key: []string{"first"}, plain: true},
 	{kind: "webhook", from: "webhooks", table: "webhooks", key: []string{"id"}, jsons: []string{"spec"}, asked: true},
 }
@@ -188,7 +188,11 @@ func (c *archiveColumn) value(raw json.RawMessage) (driver.Value, error) {
 		return nil, nil
 	case '{':
 		if text := rawjson.Member(raw, "$text"); text != nil {
-			return unquote(text)
+			s, err := unquote(text)
+			if err == nil && c.as == asRaw && !json.Valid([]byte(s)) {
+				err = fmt.Errorf("%.40q is no JSON", s)
+			}
+			return s, err
 		}
 		if digits := rawjson.Member(raw, "$hex"); digits != nil {
 			s, err := unquote(digits)

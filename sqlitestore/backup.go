@@ -25,9 +25,6 @@ type BackupOptions struct {
 	Progress  func(doing string, done, all int64) // is told of the bytes that were copied; may be nil
 }
 
-// DefaultRate is the rate of a backup that hardly slows a busy server down.
-const DefaultRate = 64 << 20
-
 const (
 	stepBytes  = 256 << 10 // that are copied between two looks at the clock
 	flushBytes = 1 << 20   // that are written before they are sent to the disk: who flushes beside it waits for no more

@@ -11,6 +11,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -54,6 +55,9 @@ func Import(ctx context.Context, path string, r io.Reader, o ImportOptions) (don
 	}
 	h, err := headOfArchive(head)
 	if err != nil {
+		return done, err
+	}
+	if err := h.checkNumbers(); err != nil {
 		return done, err
 	}
 	sum := sha256.Sum256(head)
@@ -120,6 +124,8 @@ const (
 	importLines = 1000    // in one transaction
 	importBytes = 8 << 20 // at most about
 	importMoves = 24      // transactions between two moves of the log into the file
+
+	allLines = math.MaxInt64 // stands for the number of the last line once its end was read
 )
 
 type importer struct {
@@ -135,17 +141,20 @@ type importer struct {
 	tables   map[string]*importTable
 	baseSeq  int64 // what is added to the numbers of jobs
 	baseTold int64 // and of events
-	shared   bool  // the store held jobs before
+	shared   bool  // the store holds jobs of others
 	maxSeq   int64 // that were given
 	maxTold  int64
 	deltas   map[string]*queueRow // what the transaction adds to the counters
 	ended    bool                 // its end was read
 	cut      bool                 // it has none
 	packer   packer
+	places   map[int64]bool // of the jobs that wait in another place than they had first; nil before it is known
 	putEvent *stmt
 	find     *stmt
 	laneHead *stmt
 	dropBody *stmt
+
+	atPlace, hasFlow, lostSteps *stmt
 }
 
 // run imports what was not imported yet.
@@ -154,7 +163,7 @@ func (i *importer) run() error {
 	if err != nil {
 		return err
 	}
-	if at < 0 {
+	if at == allLines {
 		i.done.Before = true
 		return nil
 	}
@@ -207,7 +216,7 @@ func (i *importer) begin() (at int64, err error) {
 	i.done.OfJobs = i.head.Jobs
 	i.deltas = map[string]*queueRow{}
 	notes := map[string]int64{}
-	for _, name := range []string{"", " seq", " events", " shared"} {
+	for _, name := range []string{"", " seq", " events"} {
 		err := query(i.ctx, i.conn, "SELECT value FROM marks WHERE name = "+literal(i.mark+name), func(row []driver.Value) error {
 			notes[name], _ = row[0].(int64)
 			return nil
@@ -224,20 +233,24 @@ func (i *importer) begin() (at int64, err error) {
 		if notes[" events"], err = number(i.conn, lastEvent); err != nil {
 			return 0, err
 		}
-		if notes[" shared"], err = number(i.conn, "SELECT EXISTS (SELECT 1 FROM job_states) OR EXISTS (SELECT 1 FROM events)"); err != nil {
-			return 0, err
-		}
 		at = 1
 		notes[""] = at
-		if err := within(i.conn, func() error { return i.note(notes) }); err != nil {
+	}
+	i.baseSeq, i.baseTold = notes[" seq"], notes[" events"]
+	i.maxSeq, i.maxTold = i.baseSeq+i.head.LastJob, i.baseTold+i.head.LastEvent
+	if at == allLines {
+		return at, nil
+	}
+	if !begun { // from now on its numbers are its own, whatever comes before it is called again
+		if err := within(i.conn, func() error { return cmp.Or(i.note(notes), i.given()) }); err != nil {
 			return 0, err
 		}
 	}
-	i.baseSeq, i.baseTold, i.shared = notes[" seq"], notes[" events"], notes[" shared"] != 0
-	i.maxSeq, i.maxTold = i.baseSeq+i.head.LastJob, i.baseTold+i.head.LastEvent
-	if at < 0 {
-		return at, nil
+	others, err := number(i.conn, fmt.Sprintf("SELECT EXISTS (SELECT 1 FROM job_states WHERE n <= %d OR n > %d)", i.baseSeq, i.maxSeq))
+	if err != nil {
+		return 0, err
 	}
+	i.shared = others != 0
 	return at, i.prepare()
 }
 
@@ -251,8 +264,14 @@ func (i *importer) note(values map[string]int64) error {
 	return nil
 }
 
+// given notes the last numbers that were given. A server that worked on the store between two runs may have given more.
+func (i *importer) given() error {
+	return cmp.Or(i.putMark("seq", i.maxSeq), i.putMark("events", i.maxTold))
+}
+
+// putMark notes a number, unless it is a lower one than before.
 func (i *importer) putMark(name string, value int64) error {
-	return script(i.conn, "INSERT INTO marks (name, value) VALUES ("+literal(name)+", "+strconv.FormatInt(value, 10)+") ON CONFLICT (name) DO UPDATE SET value = excluded.value")
+	return script(i.conn, "INSERT INTO marks (name, value) VALUES ("+literal(name)+", "+strconv.FormatInt(value, 10)+") ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)")
 }
 
 // batch imports the next lines, in its transaction.
@@ -280,15 +299,13 @@ func (i *importer) batch() error {
 	}
 	at := i.lines.n
 	if i.ended {
-		at = -1
+		at = allLines
 	}
-	for name, value := range map[string]int64{i.mark: at, "seq": i.maxSeq, "events": i.maxTold} {
-		if err := i.putMark(name, value); err != nil {
-			return err
-		}
+	if err := cmp.Or(i.putMark(i.mark, at), i.given()); err != nil {
+		return err
 	}
 	if i.ended {
-		return script(i.conn, "DELETE FROM marks WHERE name IN ("+literal(i.mark+" seq")+", "+literal(i.mark+" events")+", "+literal(i.mark+" shared")+")")
+		return script(i.conn, "DELETE FROM marks WHERE name IN ("+literal(i.mark+" seq")+", "+literal(i.mark+" events")+")")
 	}
 	return nil
 }

@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 
 	sqlite3 "modernc.org/sqlite/lib"
 
@@ -52,10 +50,13 @@ func (i *importer) prepare() error {
 	}
 	i.tables["count"] = &importTable{stmt: counts}
 	for sql, into := range map[string]**stmt{
-		"INSERT INTO events (first, at, packed) VALUES (?, ?, ?)":                                      &i.putEvent,
-		"SELECT n FROM job_bodies WHERE id_bytes = ?":                                                  &i.find,
-		"SELECT 1 FROM job_states WHERE lane = ? AND state_code = 1 AND behind = 0 AND n <= ? LIMIT 1": &i.laneHead,
-		"DELETE FROM job_bodies WHERE n = ?":                                                           &i.dropBody,
+		"INSERT INTO events (first, at, packed) VALUES (?, ?, ?)":                                                      &i.putEvent,
+		"SELECT n FROM job_bodies WHERE id_bytes = ?":                                                                  &i.find,
+		"SELECT 1 FROM job_states WHERE lane = ? AND state_code = 1 AND behind = 0 AND n <= ? LIMIT 1":                 &i.laneHead,
+		"DELETE FROM job_bodies WHERE n = ?":                                                                           &i.dropBody,
+		"SELECT 1 FROM job_states WHERE n = ?1 AND seq = ?1 AND state_code = 1":                                        &i.atPlace,
+		"SELECT 1 FROM workflows WHERE id_bytes = ?":                                                                   &i.hasFlow,
+		"SELECT nodes - (SELECT count(*) FROM workflow_nodes WHERE flow = id_bytes) FROM workflows WHERE id_bytes = ?": &i.lostSteps,
 	} {
 		if *into, err = prepare(i.conn, sql); err != nil {
 			return err
@@ -164,6 +165,9 @@ func taken(err error) bool {
 	return c == sqlite3.SQLITE_CONSTRAINT_UNIQUE || c == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY
 }
 
+// errNoJob is for a line from which no job can be made.
+var errNoJob = errors.New("it is no job: something that every job has is missing, or is not what it may be")
+
 // maxRefused is how many refused jobs are named.
 const maxRefused = 20
 
@@ -175,8 +179,11 @@ func (i *importer) job(t *importTable) error {
 		full = append(full, t.values[at])
 	}
 	k, err := jobFrom(full)
-	if err != nil || k.n < 1 || k.Seq < 1 {
-		return errors.New("it is no job: something that every job has is missing, or is not what it may be")
+	if err != nil {
+		return errNoJob
+	}
+	if err := checkJob(t, k); err != nil {
+		return err
 	}
 	i.done.Jobs++
 	n, seq := k.n+i.baseSeq, k.Seq+i.baseSeq
@@ -192,6 +199,9 @@ func (i *importer) job(t *importTable) error {
 	t.values[t.of["n"]], t.values[t.of["seq"]] = n, seq
 	if k.LastEvent > 0 {
 		t.values[t.of["told"]] = k.LastEvent + i.baseTold
+	}
+	if err := i.checkPlace(k.Job, n, seq); err != nil {
+		return err
 	}
 	if i.shared && k.Lane != "" && k.State == job.Available {
 		if err := i.laneHead.each(func([]driver.Value) error { t.values[t.of["behind"]] = int64(1); return nil }, k.Lane, i.baseSeq); err != nil {
@@ -213,7 +223,7 @@ func (i *importer) job(t *importTable) error {
 		return err
 	}
 	i.done.Stored++
-	i.maxSeq = max(i.maxSeq, n, seq)
+	i.maxSeq, i.maxTold = max(i.maxSeq, n, seq), max(i.maxTold, k.LastEvent+i.baseTold)
 	i.tally(k.Job)
 	return nil
 }
@@ -233,96 +243,28 @@ func (i *importer) tally(j *job.Job) {
 
 // other stores what is no job, and leaves what is there.
 func (i *importer) other(t *importTable) error {
-	if t.kind == "webhook" {
+	if !t.readable() {
+		return fmt.Errorf("it is no %s: something is missing, or is not what it may be", t.kind)
+	}
+	switch t.kind {
+	case "webhook":
 		at := t.of["after"]
 		if after, ok := t.values[at].(int64); ok {
 			t.values[at] = after + i.baseTold
 		}
-	}
-	_, err := t.stmt.exec(t.stored(func(archiveColumn) bool { return true })...)
-	if taken(err) {
-		return nil
-	}
-	return err
-}
-
-// archivedEvent is an event as it stands in an archive.
-type archivedEvent struct {
-	Seq     int64           `json:"seq"`
-	Type    string          `json:"type"`
-	At      int64           `json:"at"`
-	JobID   job.ID          `json:"job"`
-	JobType string          `json:"job_type"`
-	Queue   string          `json:"queue"`
-	Prev    int64           `json:"prev"`
-	Data    json.RawMessage `json:"data"`
-}
-
-// events stores the events of a line. Those of a job that was left are left, too.
-func (i *importer) events(row json.RawMessage) error {
-	var all []archivedEvent
-	if err := json.Unmarshal(row, &all); err != nil {
-		return fmt.Errorf("its events cannot be read: %w", err)
-	}
-	var group []note
-	for n := range all {
-		e := &all[n]
-		if e.Seq < 1 || e.Type == "" || n > 0 && e.Seq <= all[n-1].Seq {
-			return fmt.Errorf("event %d of it is none, or not behind the one before", n+1)
+	case "step":
+		there := false
+		if err := i.hasFlow.each(func([]driver.Value) error { there = true; return nil }, t.values[t.of["flow"]]); err != nil || there {
+			return err // it is a step of a workflow that was there
 		}
-		i.done.Events++
-		i.maxTold = max(i.maxTold, e.Seq+i.baseTold)
-		left, err := i.leaves(e.JobID)
-		if err != nil {
-			return err
-		}
-		if left {
-			continue
-		}
-		if len(group) > 0 && e.Seq+i.baseTold != group[len(group)-1].Seq+1 {
-			if err := i.storeEvents(group); err != nil {
-				return err
-			}
-			group = group[:0]
-		}
-		prev := e.Prev
-		if prev > 0 {
-			prev += i.baseTold
-		}
-		if len(e.Data) > 0 {
-			data, err := eventData.value(e.Data)
-			text, ok := data.(string)
-			if err != nil || !ok || !json.Valid([]byte(text)) {
-				return fmt.Errorf("the data of event %d of it cannot be read", n+1)
-			}
-			e.Data = json.RawMessage(text)
-		}
-		group = append(group, note{job.Event{Seq: e.Seq + i.baseTold, Type: e.Type, Time: time.UnixMilli(e.At).UTC(), JobID: e.JobID, JobType: e.JobType, Queue: e.Queue, Data: e.Data}, prev})
 	}
-	return i.storeEvents(group)
-}
-
-// leaves reports whether an event is of a job that was there before.
-func (i *importer) leaves(id job.ID) (left bool, err error) {
-	b, ok := id.Bytes()
-	if !i.shared || !ok {
-		return false, nil
+	if _, err := t.stmt.exec(t.stored(func(archiveColumn) bool { return true })...); err != nil && !taken(err) {
+		return err
 	}
-	err = i.find.each(func(row []driver.Value) error {
-		n, _ := row[0].(int64)
-		left = n <= i.baseSeq
-		return nil
-	}, b[:])
-	return left, err
-}
-
-func (i *importer) storeEvents(group []note) error {
-	if len(group) == 0 {
-		return nil
+	if t.kind == "workflow" {
+		return i.checkFlow(t.values[t.of["id_bytes"]])
 	}
-	at := slices.MaxFunc(group, func(a, b note) int { return a.Time.Compare(b.Time) }).Time
-	_, err := i.putEvent.exec(group[0].Seq, at.UnixMilli(), i.packer.pack(group))
-	return err
+	return nil
 }
 
 // end compares what was read with what the archive says of itself.
@@ -347,7 +289,7 @@ func (i *importer) close() {
 			}
 		}
 	}
-	for _, s := range []*stmt{i.putEvent, i.find, i.laneHead, i.dropBody} {
+	for _, s := range []*stmt{i.putEvent, i.find, i.laneHead, i.dropBody, i.atPlace, i.hasFlow, i.lostSteps} {
 		if s != nil {
 			_ = s.s.Close()
 		}

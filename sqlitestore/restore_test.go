@@ -268,3 +268,36 @@ func flipPages(whole []byte) []byte {
 	}
 	return b
 }
+
+// A backup goes where there is room, and never through a link.
+func TestWhereABackupDoesNotGo(t *testing.T) {
+	dir := t.TempDir()
+	db, copied, other := filepath.Join(dir, "o.db"), filepath.Join(dir, "copy.db"), filepath.Join(dir, "other")
+	storeOf(t, db, 50)
+	if err := os.WriteFile(other, []byte("of somebody else"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	spaceFor = func(string) (uint64, uint64, error) { return 4 << 10, 1 << 30, nil }
+	_, err := Backup(t.Context(), db, copied, BackupOptions{})
+	spaceFor = space
+	if job.KindOf(err) != job.Unavailable || !strings.Contains(fmt.Sprint(err), "takes 1 MB") {
+		t.Errorf("without room: %v", err)
+	}
+	for _, link := range []string{copied, copied + ".part"} {
+		if err := os.Symlink(other, link); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Backup(t.Context(), db, copied, BackupOptions{Overwrite: true}); job.KindOf(err) != job.Conflict {
+			t.Errorf("with a link as %s: %v, want a Conflict", link, err)
+		}
+		if err := os.Remove(link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := string(mustRead(t, other)); got != "of somebody else" {
+		t.Errorf("what the links led to is now %q", got)
+	}
+	if left, _ := filepath.Glob(copied + "*"); len(left) > 0 {
+		t.Errorf("%v were left", left)
+	}
+}

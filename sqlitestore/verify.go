@@ -51,8 +51,11 @@ func Verify(ctx context.Context, path string) (*Facts, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := verify(ctx, path, params, everyRow)
-	if err != nil {
+	var f *Facts
+	if err := gentle(func() error {
+		f, err = verify(ctx, path, params, everyRow)
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	f.surround(path)

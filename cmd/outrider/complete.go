@@ -86,14 +86,15 @@ var completesOwn = map[string]names{
 	"events --type":       fixed(eventTypes...),
 	"dead ls --by":        fixed("type", "error", "queue"),
 	"top --sort":          fixed(topOrders...),
+	"work --input":        fixed("args", "job"),
 	"workflow ls --state": fixed(workflowStates...),
 	"workflow ls --name":  completeFlowNames,
 }
 
 // eventTypes are the types of events that are frequent, and groups of them.
 var eventTypes = []string{"job.*", "job.enqueued", "job.scheduled", "job.activated", "job.started", "job.progress", "job.completed", "job.failed", "job.retrying", "job.retried",
-	"job.discarded", "job.cancelled", "job.expired", "queue.*", "queue.paused", "queue.resumed", "worker.*", "worker.started", "worker.stopped", "worker.quiet",
-	"worker.stale", "cron.*", "cron.triggered", "cron.skipped", "workflow.*", "workflow.started", "workflow.step_completed", "workflow.step_failed",
+	"job.discarded", "job.cancelled", "job.expired", "queue.*", "queue.paused", "queue.resumed", "queue.draining", "worker.*", "worker.started", "worker.stopped", "worker.quiet",
+	"worker.stale", "cron.*", "cron.triggered", "cron.skipped", "cron.missed", "workflow.*", "workflow.started", "workflow.step_completed", "workflow.step_failed",
 	"workflow.completed", "workflow.failed", "workflow.cancelled"}
 
 func jobStates() (all []string) {

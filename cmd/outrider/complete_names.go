@@ -43,21 +43,26 @@ func completeQueues(ctx context.Context, c *client.Client, _ string) (all []stri
 	return all
 }
 
-// completeTypes are the types of the newest jobs that fit, as no list of all types is kept.
-func completeTypes(ctx context.Context, c *client.Client, typed string) (all []string) {
+// completeTypes are the types of the newest jobs, as no list of all types is kept. Only
+// where none of them fits are the others looked through, which takes longer.
+func completeTypes(ctx context.Context, c *client.Client, typed string) []string {
 	if c == nil {
 		return nil
 	}
-	f := job.Filter{Limit: 50}
-	if typed != "" {
-		f.Type = typed + "*"
+	all := typesOf(ctx, c, job.Filter{Limit: 100}, typed)
+	if len(all) == 0 && typed != "" {
+		all = typesOf(ctx, c, job.Filter{Limit: completeMost, Type: typed + "*"}, typed)
 	}
+	return all
+}
+
+func typesOf(ctx context.Context, c *client.Client, f job.Filter, typed string) (all []string) {
 	page, err := c.Jobs(ctx, f)
 	if err != nil {
 		return nil
 	}
 	for _, j := range page.Jobs {
-		if !slices.Contains(all, j.Type) {
+		if strings.HasPrefix(j.Type, typed) && !slices.Contains(all, j.Type) {
 			all = append(all, j.Type)
 		}
 	}
@@ -81,7 +86,9 @@ func ids(ctx context.Context, c *client.Client, typed string, f job.Filter) (all
 	if c == nil {
 		return nil
 	}
-	f.Limit = 100
+	if f.Limit = completeMost; typed != "" {
+		f.Limit = 100 // those that fit are among more
+	}
 	page, err := c.Jobs(ctx, f)
 	if err != nil {
 		return nil

@@ -31,13 +31,13 @@ func (a *app) dbBackupCommand() *cobra.Command {
 		Long: "Copies one snapshot of the store to DEST, readable by its owner alone, and checks all of the copy before it gets\n" +
 			"its name. A server may be working on the store. DEST may be a folder: the copy is named after the store and the\n" +
 			"time then. While the pages are copied SQLite's log grows by what the server writes; --rate says how fast they\n" +
-			"are, so that a store of 1 GB takes 16 s.",
+			"are, so that a store of 1 GB takes 32 s.",
 		Args: exactly("DEST", "a file or a folder"),
 	}
 	bind(cmd, "db")
 	output := bindOutput(cmd)
 	overwrite := cmd.Flags().Bool("overwrite", false, "replace DEST if it is there")
-	rate := cmd.Flags().String("rate", "64MB", "how much is copied in a second at most; 0 is as fast as the disks are")
+	rate := cmd.Flags().String("rate", "32MB", "how much is copied in a second at most; 0 is as fast as the disks are")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o := sqlitestore.BackupOptions{Overwrite: *overwrite}
 		f, err := output()
@@ -242,7 +242,7 @@ func parseSize(flag, text string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || n < 0 || n > 1<<40 {
-		return 0, usage("%s %q: must be a number of bytes with KB, MB or GB behind it, such as 64MB", flag, text)
+		return 0, usage("%s %q: must be a number of bytes with KB, MB or GB behind it, such as 32MB", flag, text)
 	}
 	return n * unit, nil
 }

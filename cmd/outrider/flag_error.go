@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -42,7 +44,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		case "int":
 			return usage("--%s %q: must be a whole number", wrong.GetFlag().Name, wrong.GetValue())
 		case "duration":
-			return usage("--%s %q: must be a duration such as 30s or 2m", wrong.GetFlag().Name, wrong.GetValue())
+			return usage("--%s %q: must be a time such as 500ms, 30s or 5m", wrong.GetFlag().Name, wrong.GetValue())
 		case "intSlice", "float64Slice":
 			return usage("--%s %q: must be numbers with commas between", wrong.GetFlag().Name, wrong.GetValue())
 		}
@@ -67,7 +69,15 @@ func flagError(cmd *cobra.Command, err error) error {
 			flags = append(flags, "--"+f.Name)
 		}
 	})
-	if near := wording.Nearest(name, flags); near != "" {
+	begin := slices.DeleteFunc(slices.Clone(flags), func(f string) bool { return !strings.HasPrefix(f, name) })
+	near := wording.Nearest(name, flags)
+	switch short := "--" + unknown.GetSpecifiedShortnames(); {
+	case slices.Contains(flags, short):
+		near = short // it has one dash only
+	case len(begin) == 1:
+		near = begin[0] // it is but too short
+	}
+	if near != "" {
 		return usage("%s has no flag %s; did you mean %s?", cmd.CommandPath(), name, near)
 	}
 	return usage("%s has no flag %s; see %s --help", cmd.CommandPath(), name, cmd.CommandPath())

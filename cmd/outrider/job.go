@@ -17,10 +17,10 @@ func (a *app) jobCommand() *cobra.Command {
 	cmd := group(&cobra.Command{
 		Use:     "job",
 		Aliases: []string{"jobs"},
-		Short:   "List jobs, look at one, follow it, cancel, retry and remove",
+		Short:   "List jobs, look at one, follow, cancel, retry, activate and remove them",
 	})
 	cmd.AddCommand(a.jobListCommand(), a.jobGetCommand(), a.jobWatchCommand(), a.jobHistoryCommand(),
-		a.jobCancelCommand(), a.jobRetryCommand(), a.jobRemoveCommand())
+		a.jobCancelCommand(), a.jobRetryCommand(), a.jobActivateCommand(), a.jobRemoveCommand())
 	return cmd
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -26,63 +27,6 @@ type deed struct {
 }
 
 var live = []job.State{job.Available, job.Active, job.Retryable, job.Scheduled, job.Pending}
-
-func (a *app) jobCancelCommand() *cobra.Command {
-	return a.does(&cobra.Command{
-		Use:        "cancel ID...|FILTERS",
-		SuggestFor: []string{"stop", "kill", "abort", "discard"},
-		Short:      "Cancel jobs that have not ended: those named, or all that filters choose",
-		Long: "Cancel jobs that have not ended: those named by their ids, or all that filters choose. A worker that has such a job\n" +
-			"is told with its next heartbeat.\n\n" + sifting,
-		Example: "  outrider job cancel --type 'report.*' --queue slow --dry-run",
-	}, deed{
-		action: job.BulkCancel, past: "cancelled", can: "cancelled", would: "cancel %s", states: live,
-		one: func(ctx context.Context, q *question, id job.ID) error {
-			_, err := q.client.Cancel(ctx, id, "", "")
-			return err
-		},
-		advise: func(id job.ID, _ job.State) string { return fmt.Sprintf("to remove it: outrider job rm %s", id) },
-	})
-}
-
-func (a *app) jobRetryCommand() *cobra.Command {
-	return a.does(&cobra.Command{
-		Use:        "retry ID...|FILTERS",
-		SuggestFor: []string{"run", "rerun", "revive", "requeue", "restart"},
-		Short:      "Run jobs again now: those that were discarded, or wait for their retry",
-		Long: "Run jobs again now: those that were discarded, with all their attempts, and those that wait for their retry. They are\n" +
-			"named by their ids, or are all that filters choose.\n\n" + sifting,
-		Example: "  outrider job retry --state discarded --error 'connection refused' --since 2h",
-	}, deed{
-		action: job.BulkRetry, past: "retried", can: "run again", would: "run %s again now", states: []job.State{job.Discarded, job.Retryable},
-		advise: func(id job.ID, state job.State) string {
-			switch state {
-			case job.Completed, job.Cancelled:
-				return "that is its end; to have its work done again, enqueue another: outrider job get " + string(id) + " shows its args"
-			case job.Active:
-				return "it runs now: outrider job watch " + string(id)
-			case job.Available:
-				return "it waits for a worker: outrider worker ls"
-			}
-			return "it has not failed: outrider job get " + string(id)
-		},
-	})
-}
-
-func (a *app) jobRemoveCommand() *cobra.Command {
-	return a.does(&cobra.Command{
-		Use:        "rm ID...|FILTERS",
-		SuggestFor: []string{"delete", "remove", "purge"},
-		Short:      "Remove jobs that have ended, for good: those named, or all that filters choose",
-		Long:       "Remove jobs that have ended, for good: those named by their ids, or all that filters choose.\n\n" + sifting,
-		Example:    "  outrider job rm --state completed --until 7d",
-	}, deed{
-		action: job.BulkDelete, past: "removed", can: "removed", would: "remove %s for good", asks: true, states: []job.State{job.Completed, job.Cancelled, job.Discarded},
-		advise: func(id job.ID, _ job.State) string {
-			return fmt.Sprintf("cancel it first: outrider job cancel %s", id)
-		},
-	})
-}
 
 // does makes cmd one that does something to jobs.
 func (a *app) does(cmd *cobra.Command, d deed) *cobra.Command {
@@ -107,16 +51,26 @@ func (a *app) does(cmd *cobra.Command, d deed) *cobra.Command {
 		case len(args) == 0:
 			return q.toMany(ctx, d, s, *yes, *dry)
 		}
-		var ids []job.ID
-		for _, word := range args {
-			id, err := theID(word)
-			if err != nil {
-				return err
-			}
-			ids = append(ids, id)
+		ids, err := idsFrom(args)
+		if err != nil {
+			return err
 		}
 		return q.toNamed(ctx, d, ids, *yes, *dry)
 	})
+}
+
+// idsFrom reads ids. One that stands there twice is meant once.
+func idsFrom(words []string) (ids []job.ID, err error) {
+	for _, word := range words {
+		id, err := theID(word)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
 }
 
 // done is what became of jobs, for a person and for a program.
@@ -266,7 +220,7 @@ func (q *question) toMany(ctx context.Context, d deed, s sift.Sieve, yes, dry bo
 	case dry || all.Succeeded == 0:
 		return q.printDone(all, func(w io.Writer) error {
 			if all.Succeeded == 0 {
-				_, err := fmt.Fprintf(w, "nothing to do: no job%s can be %s\n", about(s), d.can)
+				_, err := fmt.Fprintf(w, "nothing to do: none of the jobs%s can be %s\n", about(s), d.can)
 				return err
 			}
 			_, err := fmt.Fprintf(w, "would "+d.would+"; nothing was done\n", jobCount(all.Succeeded)+about(s))

@@ -256,6 +256,8 @@ func (q *question) next(j *job.Job) error {
 		do = []string{"outrider job retry " + string(j.ID), "outrider job rm " + string(j.ID)}
 	case job.Retryable:
 		do = []string{"outrider job retry " + string(j.ID), "outrider job cancel " + string(j.ID)}
+	case job.Pending:
+		do = []string{"outrider job activate " + string(j.ID), "outrider job cancel " + string(j.ID)}
 	case job.Completed, job.Cancelled:
 		do = []string{"outrider job history " + string(j.ID), "outrider job rm " + string(j.ID)}
 	default:

@@ -62,9 +62,9 @@ func (q *question) await(ctx context.Context, id job.ID, timeout time.Duration) 
 	switch {
 	case err == nil:
 		return j, nil
-	case ctx.Err() != nil:
+	case errors.Is(ctx.Err(), context.Canceled):
 		return nil, &failure{exitInterrupted, fmt.Errorf("job %s was left alone and goes on; to follow it again: outrider job watch %[1]s", id)}
-	case inner.Err() != nil:
+	case ctx.Err() == nil && inner.Err() != nil:
 		return nil, &failure{exitTimeout, fmt.Errorf("job %s has not ended within %v, and goes on; to follow it: outrider job watch %[1]s", id, timeout)}
 	}
 	return nil, gone(id, err)
@@ -237,7 +237,11 @@ func (q *question) ended(j *job.Job) error {
 	if e := sift.Latest(j).String(); e != "" {
 		why = ": " + wording.Printable(oneLine(e))
 	}
-	return fmt.Errorf("job %s is %s after %s%s; see outrider job get %[1]s", j.ID, j.State, count(int64(j.Attempt), "attempt", "attempts"), why)
+	after := ""
+	if j.Attempt > 0 {
+		after = " after " + count(int64(j.Attempt), "attempt", "attempts")
+	}
+	return fmt.Errorf("job %s is %s%s%s; see outrider job get %[1]s", j.ID, j.State, after, why)
 }
 
 func (a *app) jobHistoryCommand() *cobra.Command {

@@ -22,7 +22,7 @@ func (a *app) outboxCommand() *cobra.Command {
 		Short: "Prepare your own database: jobs that exist if and only if your transaction commits",
 	})
 	cmd.AddCommand(a.outboxSQLCommand(), a.outboxInitCommand(), a.outboxAddCommand(), a.outboxCheckCommand(),
-		a.outboxStatusCommand(), a.outboxListCommand(), a.outboxReplayCommand(), a.outboxDiscardCommand(), a.outboxPokeCommand())
+		a.outboxStatusCommand(), a.outboxListCommand(), a.outboxGetCommand(), a.outboxReplayCommand(), a.outboxDiscardCommand(), a.outboxPokeCommand())
 	return cmd
 }
 
@@ -132,6 +132,7 @@ func (a *app) outboxInitCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "init [DSN...]", Short: "Create the outbox tables that are missing"}
 	bindOutbox(cmd, "outbox", "outbox-table")
 	x := bindExtras(cmd)
+	alter := cmd.Flags().Bool("alter", false, "also add the indexes and nullable columns that tables of an older outrider lack")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		cfg, err := a.outboxesOf(cmd, args)
 		if err != nil {
@@ -147,7 +148,11 @@ func (a *app) outboxInitCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := s.Init(ctx); err != nil {
+			ran, err := s.Init(ctx, *alter)
+			for _, stmt := range ran {
+				fmt.Fprintf(a.stdout, "ran: %s\n", stmt)
+			}
+			if err != nil {
 				return err
 			}
 			for _, text := range more {

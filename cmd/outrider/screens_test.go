@@ -124,7 +124,7 @@ func TestTopFollowsTheTerminal(t *testing.T) {
 }
 
 // sinceNow is a time that the clock of an app's database makes.
-var sinceNow = regexp.MustCompile(`for [0-9.]+m?s\b`)
+var sinceNow = regexp.MustCompile(`for ([0-9]+[hm])*[0-9.]+m?s\b`)
 
 // tmuxes is one tmux of our own, with a socket of its own.
 type tmuxes struct{ socket string }

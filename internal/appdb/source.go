@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -55,6 +56,11 @@ func open(ctx context.Context, d DSN, table string) (*Source, error) {
 	if st, err := os.Stat(d.file); d.scheme == SQLite && err == nil && !st.Mode().IsRegular() {
 		return nil, fmt.Errorf("the outbox database %s is not a plain file and cannot hold a database", d.file)
 	}
+	if folder := filepath.Dir(d.file); d.scheme == SQLite {
+		if st, err := os.Stat(folder); err != nil || !st.IsDir() {
+			return nil, fmt.Errorf("the folder %s of the outbox database %s does not exist; make it, or name another file", folder, d.file)
+		}
+	}
 	db, err := d.open()
 	if err != nil {
 		return nil, fmt.Errorf("open the outbox database %s: %w", d, err)
@@ -69,18 +75,6 @@ func open(ctx context.Context, d DSN, table string) (*Source, error) {
 		}
 	}
 	return &Source{DSN: d, name: d.name, DB: db, Dialect: dialect, made: made}, nil
-}
-
-// Init makes the tables. A SQLite file that is made for them is put in WAL mode,
-// in which the relay and the app do not wait for each other; how one that is there
-// keeps its journal is the affair of its app.
-func (s *Source) Init(ctx context.Context) error {
-	if s.made {
-		if _, err := s.DB.ExecContext(ctx, "PRAGMA journal_mode = WAL"); err != nil {
-			return s.Fault(job.Unavailable, err.Error())
-		}
-	}
-	return s.about(outbox.Init(ctx, s.DB, s.Dialect))
 }
 
 // Check says all that is wrong with the outbox, and what mends it. ticks asks for

@@ -225,9 +225,19 @@ func TestUntilEmpty(t *testing.T) {
 	w.push(t, job.Envelope{Type: "z.others"})
 	w.push(t, job.Envelope{Type: "a.b", Delay: time.Hour})
 	lines := &said{}
-	n, err := Run(t.Context(), w, Options{UntilEmpty: true, Concurrency: 4, Lines: lines, News: lines, Log: slog.New(slog.DiscardHandler), Environ: []string{"PATH=/usr/bin:/bin"},
-		Mappings: execs(t, "a.b=true", "a.slow=sleep 2", "a.fails=false")})
-	if err != nil || n != (Tally{Completed: 31, Retried: 1}) {
+	done := make(chan struct{})
+	var n Tally
+	var err error
+	go func() {
+		defer close(done)
+		n, err = Run(t.Context(), w, Options{UntilEmpty: true, Concurrency: 4, Lines: lines, News: lines, Log: slog.New(slog.DiscardHandler),
+			Environ: []string{"PATH=/usr/bin:/bin"}, Mappings: execs(t, "a.b=true", "a.slow=sleep 3", "a.fails=false")})
+	}()
+	w.await(t, slow, func(j *job.Job) bool { return j.State == job.Active })
+	time.Sleep(1500 * time.Millisecond)
+	w.push(t, job.Envelope{Type: "a.b"}) // as the slow one might do
+	<-done
+	if err != nil || n != (Tally{Completed: 32, Retried: 1}) {
 		t.Errorf("%+v %v\n%s", n, err, lines)
 	}
 	if j := w.await(t, slow, tried); j.State != job.Completed {

@@ -91,8 +91,12 @@ type Statements struct {
 	Reached string
 	Peers   string // since; returns owner, mode, sent, seen_at, host of those that were seen since
 
-	Stats   string // returns status, number, the least created_at
-	List    string // above this id, limit; returns id, job_type, attempts, created_at, error or NULL of parked rows, by id
+	Stats string // returns status, number, the least created_at
+	List  string // above this id, limit; returns id, job_type, attempts, created_at, error or NULL of parked rows, by id
+	// Row returns all of one row: id; job_id, job_type, job_args, job_options, status, owner,
+	// attempts, next_try_at, error, created_at, sent_at, answered_by. What is NULL is an
+	// empty text or 0.
+	Row     string
 	Replay  string // no parameter; of {ids} the parked rows are pending again
 	Discard string // no parameter; of {ids} the parked rows go
 

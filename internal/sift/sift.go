@@ -7,6 +7,7 @@ package sift
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -50,7 +51,7 @@ func (w Words) Sieve(now time.Time) (s Sieve, err error) {
 		}
 	}
 	if strings.Contains(strings.TrimSuffix(w.Type, "*"), "*") {
-		return s, fmt.Errorf("--type %.140q: a * may stand at the end only, as in email.*", w.Type)
+		return s, fmt.Errorf("--type %.140q: a * may stand at the end only, as email.* has it", w.Type)
 	}
 	if w.Queue != "" {
 		if err := job.CheckQueueName(w.Queue); err != nil {
@@ -97,9 +98,12 @@ func State(name string) (job.State, error) {
 	for i, s := range job.States {
 		names[i] = string(s)
 	}
-	near := string(meant[strings.ToLower(name)])
-	if near == "" {
-		near = wording.Nearest(strings.ToLower(name), names)
+	near := strings.ToLower(name)
+	if meant[near] == "" {
+		near = wording.Nearest(near, append(names, slices.Sorted(maps.Keys(meant))...))
+	}
+	if other := meant[near]; other != "" {
+		near = string(other)
 	}
 	if near != "" {
 		return "", fmt.Errorf("%.60q is no state of a job; did you mean %s?", name, near)

@@ -22,7 +22,8 @@ const (
 var forms = []string{"2006-01-02 15:04:05", "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02T15:04", "2006-01-02"}
 
 // Time reads an instant as people write it: a span from now such as 90s, 1h, 2d 3h or PT5M,
-// RFC 3339, a date with or without a time, a time of today, now, today or yesterday.
+// RFC 3339, a date with or without a time, a time of day, now, today, yesterday or tomorrow.
+// A time of day is that of today, and where it is to come and has passed, of tomorrow.
 func Time(text string, now time.Time, d Direction) (time.Time, error) {
 	text = strings.TrimSpace(text)
 	switch local := now.Local(); text {
@@ -41,8 +42,11 @@ func Time(text string, now time.Time, d Direction) (time.Time, error) {
 		}
 	}
 	if t, err := time.Parse("15:04", text); err == nil {
-		l := now.Local()
-		return time.Date(l.Year(), l.Month(), l.Day(), t.Hour(), t.Minute(), 0, 0, l.Location()), nil
+		l, day := now.Local(), 0
+		if d == Future && (t.Hour() < l.Hour() || t.Hour() == l.Hour() && t.Minute() < l.Minute()) {
+			day = 1 // at eight, said at noon, is tomorrow
+		}
+		return time.Date(l.Year(), l.Month(), l.Day()+day, t.Hour(), t.Minute(), 0, 0, l.Location()), nil
 	}
 	span, err := Span(strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(text, "+"), "in "), " ago"))
 	if err != nil {

@@ -89,8 +89,8 @@ SELECT CONCAT('the table ', w.tab, ' has the engine ', COALESCE(t.engine, 'of a 
 FROM (SELECT 1 AS n, 'shop_jobs' AS tab UNION ALL SELECT 2, 'shop_jobs_relays' UNION ALL SELECT 3, 'shop_jobs_identity') AS w
 LEFT JOIN information_schema.tables t ON t.table_schema = DATABASE() AND t.table_name = w.tab WHERE t.table_name IS NOT NULL AND COALESCE(t.engine, '') <> 'InnoDB' ORDER BY w.n
 SELECT CONCAT(w.tab, '.', w.name, CASE
-  WHEN c.column_name IS NULL THEN CONCAT(': the column is missing; ', IF(w.required = 1, 'expected ', CONCAT('run: ALTER TABLE ', w.tab, ' ADD COLUMN ', w.name, ' ')), w.type,
-    IF(w.required = 0 AND w.type = 'varchar', '(64)', ''))
+  WHEN c.column_name IS NULL THEN CONCAT(': the column is missing; ', IF(w.required = 1 AND d.def IS NULL, 'expected ', CONCAT('run: ALTER TABLE ', w.tab, ' ADD COLUMN ', w.name, ' ')), w.type,
+    IF(w.type = 'varchar' AND (w.required = 0 OR d.def IS NOT NULL), '(64)', ''), COALESCE(CONCAT(' NOT NULL ', d.def), ''))
   WHEN NOT FIND_IN_SET(c.data_type, w.types) THEN CONCAT(': expected ', w.type, ', found ', c.data_type)
   WHEN c.character_maximum_length < w.len THEN CONCAT(': expected at least ', w.len, ' characters, found ', c.column_type)
   ELSE ': expected NOT NULL, found a column that may be NULL' END)
@@ -120,6 +120,11 @@ FROM (
 ) AS w
 JOIN information_schema.tables t ON t.table_schema = DATABASE() AND t.table_name = w.tab
 LEFT JOIN information_schema.columns c ON c.table_schema = DATABASE() AND c.table_name = w.tab AND c.column_name = w.name
+LEFT JOIN (  SELECT 2 AS n, 'shop_jobs' AS tab, 'status' AS name, 'DEFAULT ''pending''' AS def
+  UNION ALL SELECT 3, 'shop_jobs', 'attempts', 'DEFAULT 0'
+  UNION ALL SELECT 4, 'shop_jobs', 'next_try_at', 'DEFAULT 0'
+  UNION ALL SELECT 5, 'shop_jobs', 'created_at', 'DEFAULT (TIMESTAMPDIFF(MICROSECOND, ''1970-01-01'', UTC_TIMESTAMP(3)) DIV 1000)'
+  UNION ALL SELECT 6, 'shop_jobs_relays', 'sent', 'DEFAULT 0') AS d ON d.tab = w.tab AND d.name = w.name
 WHERE c.column_name IS NULL OR NOT FIND_IN_SET(c.data_type, w.types) OR c.character_maximum_length < w.len
   OR w.required = 1 AND c.is_nullable = 'YES'
 ORDER BY w.n
@@ -150,11 +155,16 @@ FROM (
 ) AS w
 JOIN information_schema.tables t ON t.table_schema = DATABASE() AND t.table_name = w.tab
 LEFT JOIN information_schema.columns c ON c.table_schema = DATABASE() AND c.table_name = w.tab AND c.column_name = w.name
+LEFT JOIN (  SELECT 2 AS n, 'shop_jobs' AS tab, 'status' AS name, 'DEFAULT ''pending''' AS def
+  UNION ALL SELECT 3, 'shop_jobs', 'attempts', 'DEFAULT 0'
+  UNION ALL SELECT 4, 'shop_jobs', 'next_try_at', 'DEFAULT 0'
+  UNION ALL SELECT 5, 'shop_jobs', 'created_at', 'DEFAULT (TIMESTAMPDIFF(MICROSECOND, ''1970-01-01'', UTC_TIMESTAMP(3)) DIV 1000)'
+  UNION ALL SELECT 6, 'shop_jobs_relays', 'sent', 'DEFAULT 0') AS d ON d.tab = w.tab AND d.name = w.name
 WHERE w.tab = 'shop_jobs' AND w.name IN ('job_type', 'job_args', 'job_options', 'error') AND c.character_set_name <> 'utf8mb4'
 ORDER BY w.n
 SELECT CONCAT(w.tab, '.', w.name, ': has no default; expected ', w.def) FROM (
   SELECT 1 AS n, 'shop_jobs' AS tab, 'id' AS name, 'AUTO_INCREMENT' AS def
-  UNION ALL SELECT 2, 'shop_jobs', 'status', 'DEFAULT ''pending'''
+  UNION ALL   SELECT 2 AS n, 'shop_jobs' AS tab, 'status' AS name, 'DEFAULT ''pending''' AS def
   UNION ALL SELECT 3, 'shop_jobs', 'attempts', 'DEFAULT 0'
   UNION ALL SELECT 4, 'shop_jobs', 'next_try_at', 'DEFAULT 0'
   UNION ALL SELECT 5, 'shop_jobs', 'created_at', 'DEFAULT (TIMESTAMPDIFF(MICROSECOND, ''1970-01-01'', UTC_TIMESTAMP(3)) DIV 1000)'
@@ -243,6 +253,8 @@ SELECT w.status, count(*), coalesce(min(NULLIF(w.at, 0)), 0) FROM (
 GROUP BY w.status
 == List
 SELECT id, left(job_type, 255), LEAST(GREATEST(attempts, 0), 1000000000), CASE WHEN created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END, error FROM shop_jobs WHERE status = 'parked' AND id > ? ORDER BY id LIMIT ?
+== Row
+SELECT coalesce(job_id, ''), left(job_type, 1024), left(job_args, 1048577), coalesce(left(job_options, 1048577), ''), status, coalesce(owner, ''), LEAST(GREATEST(attempts, 0), 1000000000), next_try_at, coalesce(error, ''), CASE WHEN created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END, coalesce(sent_at, 0), coalesce(answered_by, '') FROM shop_jobs WHERE id = ?
 == Replay
 UPDATE shop_jobs FORCE INDEX (PRIMARY) SET status = 'pending', error = NULL, next_try_at = 0 WHERE status = 'parked' AND id IN ({ids})
 == Discard
@@ -281,8 +293,8 @@ SELECT CONCAT('the table ', w.tab, ' has the engine ', COALESCE(t.engine, 'of a 
 FROM (SELECT 4 AS n, 'shop_jobs_ticks' AS tab) AS w
 LEFT JOIN information_schema.tables t ON t.table_schema = DATABASE() AND t.table_name = w.tab WHERE t.table_name IS NOT NULL AND COALESCE(t.engine, '') <> 'InnoDB' ORDER BY w.n
 SELECT CONCAT(w.tab, '.', w.name, CASE
-  WHEN c.column_name IS NULL THEN CONCAT(': the column is missing; ', IF(w.required = 1, 'expected ', CONCAT('run: ALTER TABLE ', w.tab, ' ADD COLUMN ', w.name, ' ')), w.type,
-    IF(w.required = 0 AND w.type = 'varchar', '(64)', ''))
+  WHEN c.column_name IS NULL THEN CONCAT(': the column is missing; ', IF(w.required = 1 AND d.def IS NULL, 'expected ', CONCAT('run: ALTER TABLE ', w.tab, ' ADD COLUMN ', w.name, ' ')), w.type,
+    IF(w.type = 'varchar' AND (w.required = 0 OR d.def IS NOT NULL), '(64)', ''), COALESCE(CONCAT(' NOT NULL ', d.def), ''))
   WHEN NOT FIND_IN_SET(c.data_type, w.types) THEN CONCAT(': expected ', w.type, ', found ', c.data_type)
   WHEN c.character_maximum_length < w.len THEN CONCAT(': expected at least ', w.len, ' characters, found ', c.column_type)
   ELSE ': expected NOT NULL, found a column that may be NULL' END)
@@ -295,6 +307,11 @@ FROM (
 ) AS w
 JOIN information_schema.tables t ON t.table_schema = DATABASE() AND t.table_name = w.tab
 LEFT JOIN information_schema.columns c ON c.table_schema = DATABASE() AND c.table_name = w.tab AND c.column_name = w.name
+LEFT JOIN (  SELECT 2 AS n, 'shop_jobs' AS tab, 'status' AS name, 'DEFAULT ''pending''' AS def
+  UNION ALL SELECT 3, 'shop_jobs', 'attempts', 'DEFAULT 0'
+  UNION ALL SELECT 4, 'shop_jobs', 'next_try_at', 'DEFAULT 0'
+  UNION ALL SELECT 5, 'shop_jobs', 'created_at', 'DEFAULT (TIMESTAMPDIFF(MICROSECOND, ''1970-01-01'', UTC_TIMESTAMP(3)) DIV 1000)'
+  UNION ALL SELECT 6, 'shop_jobs_relays', 'sent', 'DEFAULT 0') AS d ON d.tab = w.tab AND d.name = w.name
 WHERE c.column_name IS NULL OR NOT FIND_IN_SET(c.data_type, w.types) OR c.character_maximum_length < w.len
   OR w.required = 1 AND c.is_nullable = 'YES'
 ORDER BY w.n

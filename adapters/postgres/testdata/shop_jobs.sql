@@ -98,7 +98,7 @@ GROUP BY w.name ORDER BY min(w.n)
 SELECT 'row level security hides rows of ' || w.name || ' from the user of the relay; run as its owner: ALTER TABLE ' || w.name || ' DISABLE ROW LEVEL SECURITY'
 FROM (VALUES (1, 'shop_jobs'), (2, 'shop_jobs_relays'), (3, 'shop_jobs_identity')) AS w(n, name) WHERE to_regclass(w.name) IS NOT NULL AND row_security_active(to_regclass(w.name)) ORDER BY w.n
 SELECT w.tab || '.' || w.name || CASE
-  WHEN a.attname IS NULL THEN ': the column is missing; ' || CASE WHEN w.required THEN 'expected ' ELSE 'run: ALTER TABLE ' || w.tab || ' ADD COLUMN ' || w.name || ' ' END || w.types[1]
+  WHEN a.attname IS NULL THEN ': the column is missing; ' || CASE WHEN w.required AND d.def IS NULL THEN 'expected ' ELSE 'run: ALTER TABLE ' || w.tab || ' ADD COLUMN ' || w.name || ' ' END || w.types[1] || coalesce(' NOT NULL ' || d.def, '')
   WHEN format_type(a.atttypid, NULL) <> ALL (w.types) THEN ': expected ' || w.types[1] || ', found ' || format_type(a.atttypid, NULL)
   WHEN a.atttypmod BETWEEN 4 AND w.len + 3 THEN ': expected at least ' || w.len || ' characters, found ' || format_type(a.atttypid, a.atttypmod)
   ELSE ': expected NOT NULL, found a column that may be NULL' END
@@ -127,14 +127,18 @@ FROM (VALUES
   (22, 'shop_jobs_relays', 'host', ARRAY['text', 'character varying'], 64, false)
 ) AS w(n, tab, name, types, len, required)
 LEFT JOIN pg_attribute a ON a.attrelid = to_regclass(w.tab) AND a.attname = w.name AND NOT a.attisdropped
+LEFT JOIN (VALUES (2, 'shop_jobs', 'status', 'DEFAULT ''pending'''),
+  (3, 'shop_jobs', 'attempts', 'DEFAULT 0'), (4, 'shop_jobs', 'next_try_at', 'DEFAULT 0'),
+  (5, 'shop_jobs', 'created_at', 'DEFAULT (extract(epoch FROM clock_timestamp()) * 1000)::bigint'),
+  (6, 'shop_jobs_relays', 'sent', 'DEFAULT 0')) AS d(n, tab, name, def) ON d.tab = w.tab AND d.name = w.name
 WHERE to_regclass(w.tab) IS NOT NULL AND (a.attname IS NULL OR format_type(a.atttypid, NULL) <> ALL (w.types)
   OR a.atttypmod BETWEEN 4 AND w.len + 3 OR w.required AND NOT a.attnotnull)
 ORDER BY w.n
 SELECT w.tab || '.' || w.name || ': has no default; expected ' || w.def
-FROM (VALUES (1, 'shop_jobs', 'id', 'GENERATED ALWAYS AS IDENTITY'), (2, 'shop_jobs', 'status', 'DEFAULT ''pending'''),
+FROM (SELECT 1 AS n, 'shop_jobs' AS tab, 'id' AS name, 'GENERATED ALWAYS AS IDENTITY' AS def UNION ALL SELECT * FROM (VALUES (2, 'shop_jobs', 'status', 'DEFAULT ''pending'''),
   (3, 'shop_jobs', 'attempts', 'DEFAULT 0'), (4, 'shop_jobs', 'next_try_at', 'DEFAULT 0'),
   (5, 'shop_jobs', 'created_at', 'DEFAULT (extract(epoch FROM clock_timestamp()) * 1000)::bigint'),
-  (6, 'shop_jobs_relays', 'sent', 'DEFAULT 0')) AS w(n, tab, name, def)
+  (6, 'shop_jobs_relays', 'sent', 'DEFAULT 0')) AS d(n, tab, name, def)) AS w
 JOIN pg_attribute a ON a.attrelid = to_regclass(w.tab) AND a.attname = w.name AND NOT a.attisdropped
 WHERE NOT a.atthasdef AND a.attidentity = '' ORDER BY w.n
 SELECT w.told FROM (VALUES
@@ -220,6 +224,9 @@ SELECT w.status, count(*), coalesce(min(NULLIF(w.at, 0)), 0) FROM (
 GROUP BY w.status
 == List
 SELECT id, left(job_type, 255), least(greatest(attempts, 0), 1000000000), CASE WHEN created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END, error FROM shop_jobs WHERE status = 'parked' AND id > $1 ORDER BY id LIMIT $2
+== Row
+SELECT coalesce(job_id, ''), left(job_type, 1024), left(job_args::text, 1048577), coalesce(left(job_options::text, 1048577), ''), status, coalesce(owner, ''), least(greatest(attempts, 0), 1000000000),
+  next_try_at, coalesce(error, ''), CASE WHEN created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END, coalesce(sent_at, 0), coalesce(answered_by, '') FROM shop_jobs WHERE id = $1
 == Replay
 UPDATE shop_jobs SET status = 'pending', error = NULL, next_try_at = 0 WHERE status = 'parked' AND id IN ({ids})
 == Discard
@@ -260,7 +267,7 @@ GROUP BY w.name ORDER BY min(w.n)
 SELECT 'row level security hides rows of ' || w.name || ' from the user of the relay; run as its owner: ALTER TABLE ' || w.name || ' DISABLE ROW LEVEL SECURITY'
 FROM (VALUES (4, 'shop_jobs_ticks')) AS w(n, name) WHERE to_regclass(w.name) IS NOT NULL AND row_security_active(to_regclass(w.name)) ORDER BY w.n
 SELECT w.tab || '.' || w.name || CASE
-  WHEN a.attname IS NULL THEN ': the column is missing; ' || CASE WHEN w.required THEN 'expected ' ELSE 'run: ALTER TABLE ' || w.tab || ' ADD COLUMN ' || w.name || ' ' END || w.types[1]
+  WHEN a.attname IS NULL THEN ': the column is missing; ' || CASE WHEN w.required AND d.def IS NULL THEN 'expected ' ELSE 'run: ALTER TABLE ' || w.tab || ' ADD COLUMN ' || w.name || ' ' END || w.types[1] || coalesce(' NOT NULL ' || d.def, '')
   WHEN format_type(a.atttypid, NULL) <> ALL (w.types) THEN ': expected ' || w.types[1] || ', found ' || format_type(a.atttypid, NULL)
   WHEN a.atttypmod BETWEEN 4 AND w.len + 3 THEN ': expected at least ' || w.len || ' characters, found ' || format_type(a.atttypid, a.atttypmod)
   ELSE ': expected NOT NULL, found a column that may be NULL' END
@@ -272,6 +279,10 @@ FROM (VALUES
   (5, 'shop_jobs_ticks', 'last_row', ARRAY['bigint'], 0, false)
 ) AS w(n, tab, name, types, len, required)
 LEFT JOIN pg_attribute a ON a.attrelid = to_regclass(w.tab) AND a.attname = w.name AND NOT a.attisdropped
+LEFT JOIN (VALUES (2, 'shop_jobs', 'status', 'DEFAULT ''pending'''),
+  (3, 'shop_jobs', 'attempts', 'DEFAULT 0'), (4, 'shop_jobs', 'next_try_at', 'DEFAULT 0'),
+  (5, 'shop_jobs', 'created_at', 'DEFAULT (extract(epoch FROM clock_timestamp()) * 1000)::bigint'),
+  (6, 'shop_jobs_relays', 'sent', 'DEFAULT 0')) AS d(n, tab, name, def) ON d.tab = w.tab AND d.name = w.name
 WHERE to_regclass(w.tab) IS NOT NULL AND (a.attname IS NULL OR format_type(a.atttypid, NULL) <> ALL (w.types)
   OR a.atttypmod BETWEEN 4 AND w.len + 3 OR w.required AND NOT a.attnotnull)
 ORDER BY w.n
