@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 
 	"github.com/spf13/cobra"
 
@@ -66,6 +67,30 @@ func (q *question) show(ctx context.Context, method, path string, body []byte, i
 // raw asks, and prints the answer as it came.
 func (q *question) raw(ctx context.Context, method, path, items string) error {
 	return q.show(ctx, method, path, nil, items, nil, nil)
+}
+
+// pages asks for a list, page by page, and prints all of it as it came, however long.
+// items is the member that is the list.
+func (q *question) pages(ctx context.Context, path, items string) error {
+	all := []json.RawMessage{}
+	for {
+		raw, err := q.client.Raw(ctx, http.MethodGet, fmt.Sprintf("%s?limit=200&offset=%d", path, len(all)), nil)
+		if err != nil {
+			return asked(err)
+		}
+		var members map[string]json.RawMessage
+		var page []json.RawMessage
+		var about struct{ Total int }
+		if err = json.Unmarshal(raw, &members); err == nil {
+			err = errors.Join(json.Unmarshal(members[items], &page), json.Unmarshal(raw, &about))
+		}
+		if err != nil {
+			return fmt.Errorf("the server's answer cannot be read: %w", err)
+		}
+		if all = append(all, page...); len(page) == 0 || len(all) >= about.Total {
+			return q.format.printValue(q.out, map[string]any{items: all, "total": about.Total}, items)
+		}
+	}
 }
 
 // asked is the error of a command that asked a server, with its exit code. An

@@ -133,7 +133,7 @@ var settings = []setting{
 		"host name that requests may use besides the loopback names; may be repeated",
 		func(c *config, v string) error { c.hosts = append(c.hosts, v); return nil }},
 	{"token-file", "OUTRIDER_TOKEN_FILE", "", false, false,
-		"file of tokens and their roles (see outrider token --help); serve: who may ask what, read again on SIGHUP; other commands: the token to send, if OJS_AUTH_TOKEN is not set",
+		"file of tokens and their roles: who may ask what (see outrider token --help); read again on SIGHUP",
 		func(c *config, v string) error { c.tokenFile = v; return nil }},
 	{"tls-cert", "OUTRIDER_TLS_CERT", "", false, false,
 		"file with the certificates to serve https with, the server's own first; read again on SIGHUP",
@@ -213,6 +213,9 @@ func bind(cmd *cobra.Command, names ...string) {
 		help := s.help + " [" + s.env + "]"
 		if s.secret {
 			help = s.help + " [" + s.env + " or, from a file, " + s.env + "_FILE]"
+		}
+		if s.flag == "token-file" && !slices.Contains(names, "listen") {
+			help = "file with the token to send, unless " + tokenVariable + " has one [" + s.env + "]"
 		}
 		switch {
 		case !slices.Contains(names, s.flag):
@@ -324,8 +327,8 @@ func environment(environ []string) map[string]string {
 
 // warnOfNearMisses speaks of variables that look like a setting with a slip in its name.
 func (a *app) warnOfNearMisses() {
-	var known, given []string
-	known = append(known, configVariable)
+	var given []string
+	known := []string{configVariable, workSecret, workSecret + "_FILE"}
 	for _, s := range settings {
 		known = append(known, s.env, s.env+"_FILE")
 	}

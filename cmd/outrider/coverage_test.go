@@ -24,6 +24,13 @@ var asking = []string{
 	"enqueue --file DIR/job.json", "cron apply -f DIR/crons.yaml", "cron diff -f DIR/crons.yaml", "cron ls", "cron get nightly", "cron history nightly", "cron pause nightly", "cron resume nightly",
 	"cron trigger nightly", "cron rm nightly", "unique explain DIR/job.json", "unique ls", "unique release KEY", "unique release 01970000-0000-7000-8000-000000000000",
 	"workers ls", "workers quiet w1", "workers terminate w1", "workers resume w1", "workers quiet --all", "outbox poke",
+	"work --until-empty --exec a.b=true",
+	"doctor",
+	"job ls", "job get JOB", "job history JOB", "job activate JOB", "job watch JOB --timeout 2s", "job retry JOB", "job cancel JOB", "job watch JOB", "job rm JOB --yes", "job cancel --queue no --yes",
+	"enqueue a.b --wait --timeout 10ms", "enqueue --batch DIR/jobs.ndjson",
+	"queue ls", "queue ls -o json", "queue get q", "queue get q -o json", "queue pause q", "queue resume q", "queue drain q", "queue purge q --yes", "queue limit q --concurrency 2", "queue limit q -o json",
+	"dead ls", "dead get JOB", "dead retry JOB", "dead retry --all --yes", "dead rm JOB --yes", "dead purge --yes", "dead purge --before 1h --yes",
+	"workflow ls", "workflow get 01970000-0000-7000-8000-000000000000", "workflow draw 01970000-0000-7000-8000-000000000000", "workflow cancel 01970000-0000-7000-8000-000000000000 --yes", "events", "top --once",
 }
 
 // TestWhatTheCommandsAsk runs every command that asks a server, and keeps in
@@ -33,6 +40,7 @@ func TestWhatTheCommandsAsk(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "crons.yaml"), "crons:\n  - {name: nightly, cron: \"0 3 * * *\", type: a.b}\n")
 	writeFile(t, filepath.Join(dir, "job.json"), duplicate)
+	writeFile(t, filepath.Join(dir, "jobs.ndjson"), `{"type":"a.b","args":[]}`)
 	store, err := sqlitestore.Open(t.Context(), filepath.Join(dir, "o.db"), sqlitestore.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -40,6 +48,15 @@ func TestWhatTheCommandsAsk(t *testing.T) {
 	defer store.Close()
 	side := sidecar.New(store, sidecar.Options{})
 	if _, err := side.Register(t.Context(), job.WorkerInfo{ID: "w1"}); err != nil {
+		t.Fatal(err)
+	}
+	flow := job.Chain("nightly", job.Do("", job.Envelope{Type: "a.b", Args: []byte("[]")}))
+	flow.ID = "01970000-0000-7000-8000-000000000000"
+	if _, _, err := side.StartWorkflow(t.Context(), flow); err != nil {
+		t.Fatal(err)
+	}
+	made, err := side.Enqueue(t.Context(), job.Envelope{Type: "a.b", Queue: "q", Args: []byte("[]")})
+	if err != nil {
 		t.Fatal(err)
 	}
 	var mu sync.Mutex
@@ -58,7 +75,7 @@ func TestWhatTheCommandsAsk(t *testing.T) {
 	ran := map[string]bool{}
 	for _, line := range asking {
 		asked = nil
-		args := strings.Fields(strings.NewReplacer("DIR", dir, "KEY", strings.Repeat("0", 64)).Replace(line))
+		args := strings.Fields(strings.NewReplacer("DIR", dir, "KEY", strings.Repeat("0", 64), "JOB", string(made[0].ID)).Replace(line))
 		try(t, []string{"OUTRIDER_URL=" + server.URL}, args...)
 		cmd, _, err := (&app{}).root().Find(args)
 		if err != nil {

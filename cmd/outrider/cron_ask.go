@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -24,7 +23,7 @@ func (a *app) cronListCommand() *cobra.Command {
 		Args:       noArgs,
 	}, func(ctx context.Context, q *question, _ []string) error {
 		if q.format.data() {
-			return q.allCrons(ctx)
+			return q.pages(ctx, "/cron", "crons")
 		}
 		page, err := q.client.Crons(ctx, job.CronFilter{})
 		if err != nil {
@@ -32,29 +31,6 @@ func (a *app) cronListCommand() *cobra.Command {
 		}
 		return q.printCrons(page.Crons)
 	})
-}
-
-// allCrons prints the schedules as they came, however many pages they are.
-func (q *question) allCrons(ctx context.Context) error {
-	answer := struct {
-		Crons []json.RawMessage `json:"crons"`
-		Total int               `json:"total"`
-	}{Crons: []json.RawMessage{}}
-	for {
-		raw, err := q.client.Raw(ctx, http.MethodGet, "/cron?offset="+strconv.Itoa(len(answer.Crons)), nil)
-		if err != nil {
-			return asked(err)
-		}
-		page := answer
-		page.Crons = nil
-		if err := json.Unmarshal(raw, &page); err != nil {
-			return fmt.Errorf("the server's answer cannot be read: %w", err)
-		}
-		answer.Crons, answer.Total = append(answer.Crons, page.Crons...), page.Total
-		if len(page.Crons) == 0 || len(answer.Crons) >= page.Total {
-			return q.format.printValue(q.out, answer, "crons")
-		}
-	}
 }
 
 // aboutOne makes cmd one that is about the schedule that its only word names. In
@@ -189,7 +165,7 @@ func (a *app) cronHistoryCommand() *cobra.Command {
 	}
 	cmd.Flags().IntVarP(&n, "number", "n", n, fmt.Sprintf("how many ticks, 1 to %d", job.MaxCronRuns))
 	below := func() string { return "/history?limit=" + strconv.Itoa(n) }
-	a.aboutOne(cmd, http.MethodGet, below, "history", func(ctx context.Context, q *question, name string) error {
+	a.aboutOne(cmd, http.MethodGet, below, "executions", func(ctx context.Context, q *question, name string) error {
 		c, err := q.client.Cron(ctx, name)
 		if err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestEnqueue holds what the command prints, word for word but for ids.
@@ -17,7 +18,7 @@ func TestEnqueue(t *testing.T) {
 	id := regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}|req_\S+`)
 	play := func(stdin string, args ...string) {
 		var out, wrong bytes.Buffer
-		a := &app{env: environment([]string{"OUTRIDER_URL=" + w.url}), stdin: strings.NewReader(stdin), stdout: &out, stderr: &wrong}
+		a := &app{env: environment([]string{"OUTRIDER_URL=" + w.url}), stdin: strings.NewReader(stdin), stdout: &out, stderr: &wrong, clock: time.Now}
 		code := a.run(t.Context(), append([]string{"enqueue"}, args...))
 		fmt.Fprintf(&b, "$ outrider enqueue %s\n%s%sexit %d\n\n", strings.Join(args, " "), id.ReplaceAllString(out.String(), "ID"), id.ReplaceAllString(wrong.String(), "ID"), code)
 	}
@@ -31,8 +32,9 @@ func TestEnqueue(t *testing.T) {
 	play(`{"steps":[{"id":"charge","type":"a.one","args":[]},{"id":"ship","type":"a.two","args":[],"depends_on":["chrage"]}]}`, "--file", "-")
 	play(`{"type":`, "--file", "-")
 	play("")
-	play("", "email.send", "ada@example.com")
+	play("", "email.send", "ada@example.com", "17", "007")
 	play("", "email.send", `{"to":1}`)
+	play("", "email.send", `["a"`)
 	play("", "email.send", `["a"]`, "b")
 	play("", "email.send", "--file", "-")
 	play("", "Email")

@@ -95,11 +95,19 @@ func TestExitCodes(t *testing.T) {
 		"serve --listen 127.0.0.1:0 --db DIR/o.db --outbox sqlite:DIR/none.db", "outbox check sqlite:DIR/taken.db", "outbox check sqlite:DIR/none.db",
 		"serve --listen unix://DIR/job.json --db DIR/o.db",
 
-		"sevre", "serve now", "serve --listen 0.0.0.0:1", "cron get", "cron preview bad", "unique release x", "workers quiet", "outbox discard sqlite:DIR/shop.db", "outbox check ftp://x",
+		"sevre", "serve now", "serve --listen 0.0.0.0:1", "cron get", "cron preview bad", "unique release x", "workers quiet", "outbox discard sqlite:DIR/shop.db", "outbox check ftp://x", "work", "work --exec a.b", "work --exec a.b=DIR/none.sh", "work --http a.b=x",
 
 		"cron get nightli", "cron get -o json other", "cron trigger other", "cron pause other", "cron resume other", "cron rm other", "cron history other",
 		"workers quiet other", "workers resume other", "unique release NOKEY", "unique release -o json NOKEY", "unique release NOID", "unique release KEYLESS", "unique release HOLDER",
 		"outbox replay sqlite:DIR/shop.db 99", "outbox discard --yes sqlite:DIR/shop.db 99",
+
+		"job get x", "job ls --state faild", "job ls --type *.a", "job ls --since soon", "job ls --limit 0", "job cancel", "job cancel NOID --queue q", "job rm NOID", "job cancel --queue default",
+		"job get NOID", "job watch NOID", "job cancel NOID", "job retry NOID", "job rm --yes NOID", "job history NOID", "job retry KEYLESS", "job rm --yes KEYLESS", "job rm -y KEYLESS NOID", "job watch KEYLESS --timeout 10ms",
+		"queue get defualt", "queue pause other", "queue pause A", "queue limit default --rate 7", "queue limit default --off --concurrency 1", "queue purge default --state active", "queue drain default --timeout 1s",
+		"dead get NOID", "dead get KEYLESS", "dead rm --yes KEYLESS", "dead retry", "dead ls --by colour", "dead purge --before soon",
+		"enqueue a.b --delay soon", "enqueue a.b --at soon", "enqueue a.b --at 17:00 --delay 1m", "enqueue a.b --id x", "enqueue a.b --unique-for 1h", "enqueue a.b --meta x", "enqueue a.b {x", "enqueue a.b --timeout 1s",
+		"enqueue a.b --batch DIR/none", "enqueue --batch DIR/none", "enqueue --batch DIR/broken.json", "enqueue --batch DIR/job.json --wait", "enqueue --batch DIR/job.json --from-line 0", "enqueue --file DIR/job.json --queue q", "enqueue a.b --wait --timeout 10ms",
+		"job cancel KEYLESS", "job watch KEYLESS", "job cancel KEYLESS", "job retry KEYLESS", "job rm -y KEYLESS", "job cancel KEYLESS",
 
 		"cron trigger nightly", "cron trigger nightly", "cron trigger -o json nightly",
 		"serve --listen 127.0.0.1:0 --db DIR/taken.db", "serve --listen TAKEN --db DIR/o.db", "serve --listen unix://DIR/taken.sock --db DIR/o.db",
@@ -111,7 +119,8 @@ func TestExitCodes(t *testing.T) {
 		x.run(line, files)
 	}
 	asking := []string{"cron ls", "cron get x", "cron trigger x", "cron rm -o json x", "cron history x", "cron apply -f DIR/crons.yaml", "cron diff -f DIR/crons.yaml", "unique ls",
-		"unique explain DIR/job.json", "unique release NOKEY", "unique release NOID", "workers ls", "workers quiet x", "workers resume --all", "outbox poke"}
+		"unique explain DIR/job.json", "unique release NOKEY", "unique release NOID", "workers ls", "workers quiet x", "workers resume --all", "outbox poke", "work --until-empty --exec a.b=true",
+		"job ls", "job get NOID", "job watch NOID", "job cancel NOID", "job rm -y NOID", "job cancel --queue x", "queue ls", "queue pause x", "dead ls", "dead purge", "enqueue a.b", "enqueue a.b --wait"}
 	x.env = []string{"OUTRIDER_URL=http://" + nobody}
 	for _, line := range append(asking, "bench --duration 1s --url http://NOBODY") {
 		x.run(line, files)

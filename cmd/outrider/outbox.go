@@ -21,7 +21,7 @@ func (a *app) outboxCommand() *cobra.Command {
 		Use:   "outbox",
 		Short: "Prepare your own database: jobs that exist if and only if your transaction commits",
 	})
-	cmd.AddCommand(a.outboxSQLCommand(), a.outboxInitCommand(), a.outboxCheckCommand(),
+	cmd.AddCommand(a.outboxSQLCommand(), a.outboxInitCommand(), a.outboxAddCommand(), a.outboxCheckCommand(),
 		a.outboxStatusCommand(), a.outboxListCommand(), a.outboxGetCommand(), a.outboxReplayCommand(), a.outboxDiscardCommand(), a.outboxPokeCommand())
 	return cmd
 }

@@ -75,7 +75,7 @@ func printStatus(w io.Writer, s *appdb.Source, st outbox.Status, now time.Time) 
 		if p.Seen.After(now) { // by the clock of the database
 			p.Seen = now
 		}
-		rows = append(rows, []string{"relay", fmt.Sprintf("%s, %s, has sent %d, seen %s", processOf(p), p.Mode, p.Sent, term.Ago(p.Seen, now))})
+		rows = append(rows, []string{"relay", fmt.Sprintf("%s, %s, has sent %d, seen %s", hostOf(p), p.Mode, p.Sent, term.Ago(p.Seen, now))})
 	}
 	if len(st.Relays) == 0 {
 		rows = append(rows, []string{"relay", "none within a day"})
@@ -83,8 +83,8 @@ func printStatus(w io.Writer, s *appdb.Source, st outbox.Status, now time.Time) 
 	return table(w, rows)
 }
 
-// processOf is how a person knows a relay; the id of its store is in the formats for programs.
-func processOf(p outbox.Peer) string {
+// hostOf is how a person knows a relay; the id of its store is in the formats for programs.
+func hostOf(p outbox.Peer) string {
 	if p.PID == 0 {
 		return cmp.Or(p.Host, p.Owner)
 	}

@@ -21,10 +21,12 @@ import (
 // terminal that is none (but for those of screens_test.go). Beside the commands of
 // package testscript a script has:
 //
-//	server [FLAG...]   starts a server of its own; the commands that follow ask it
+//	server [FLAG...]   starts a server of its own; the commands that follow ask it, at $ADDRESS
 //	stop               has that server end, as SIGTERM does, and waits for it
 //	masked FILE        writes to FILE what the last command printed, with ID1, ID2 …
 //	                   for ids, AGO for times that depend on the clock, and DIR
+//	firstid NAME       sets $NAME to the first id that the last command printed
+//	works QUEUE HOW    fetches the next job of a queue and ends it; see scriptWorks
 //	until ARG...       runs a command of ours until it does not fail, at most 20 s
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -39,6 +41,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"server": scriptServer, "stop": scriptStop, "masked": scriptMasked, "until": scriptUntil,
+			"works": scriptWorks, "firstid": scriptFirstID,
 		},
 	})
 }
@@ -79,6 +82,7 @@ func scriptServer(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		url, _, _ = strings.Cut(url, " ")
 		ts.Setenv("OUTRIDER_URL", url)
+		ts.Setenv("ADDRESS", strings.TrimPrefix(url, "http://"))
 	case <-time.After(30 * time.Second):
 		ts.Fatalf("the server does not start")
 	}
@@ -114,6 +118,14 @@ func scriptMasked(ts *testscript.TestScript, neg bool, args []string) {
 		return ids[id]
 	})
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(ago.ReplaceAllString(text, "AGO ")), 0o600))
+}
+
+func scriptFirstID(ts *testscript.TestScript, neg bool, args []string) {
+	id := anID.FindString(ts.ReadFile("stdout"))
+	if len(args) != 1 || id == "" {
+		ts.Fatalf("firstid NAME: the last command printed no id")
+	}
+	ts.Setenv(args[0], id)
 }
 
 func scriptUntil(ts *testscript.TestScript, neg bool, args []string) {
@@ -159,4 +171,34 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s is of no command", f)
 		}
 	}
+}
+
+// TestEveryCommand: each is typed by some script, and each refuses a flag that it does
+// not have in one line, before it does anything.
+func TestEveryCommand(t *testing.T) {
+	files, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var scripts strings.Builder
+	for _, f := range files {
+		raw, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scripts.Write(raw)
+	}
+	eachCommand((&app{}).root(), func(cmd *cobra.Command) {
+		if cmd.Hidden || cmd.Parent() == nil {
+			return
+		}
+		typed := regexp.MustCompile(`(?m)\b` + cmd.CommandPath() + `\b`)
+		if !cmd.HasSubCommands() && !typed.MatchString(scripts.String()) && cmd.Name() != "serve" { // server is serve
+			t.Errorf("no script types %s", cmd.CommandPath())
+		}
+		o := try(t, nil, append(strings.Fields(cmd.CommandPath())[1:], "--frobnicate")...)
+		if o.code != exitUsage || o.stdout != "" || strings.Count(o.stderr, "\n") != 1 || !strings.Contains(o.stderr, "--frobnicate") {
+			t.Errorf("%s --frobnicate: %+v", cmd.CommandPath(), o)
+		}
+	})
 }
