@@ -86,6 +86,7 @@ var completesOwn = map[string]names{
 	"events --type":       fixed(eventTypes...),
 	"dead ls --by":        fixed("type", "error", "queue"),
 	"top --sort":          fixed(topOrders...),
+	"work --input":        fixed("args", "job"),
 	"workflow ls --state": fixed(workflowStates...),
 	"workflow ls --name":  completeFlowNames,
 }
