@@ -68,7 +68,7 @@ func (r *run) attempt(ctx context.Context, a *attempt) {
 // call runs the handler with the job's timeout, counted from now, as the server's
 // clock may differ.
 func (r *run) call(ctx context.Context, j *job.Job) outcome {
-	h := r.handlers[j.Type]
+	h := r.handler(j.Type)
 	if h == nil {
 		return outcome{err: unhandled(j.Type)}
 	}
@@ -107,47 +107,65 @@ func encode(v any) (json.RawMessage, error) {
 	return b, nil
 }
 
-// settle tells the server what came of an attempt.
+// Settled is what came of an attempt; see [WorkerOptions].
+type Settled struct {
+	Job  *job.Job      // as it was fetched
+	Took time.Duration // by the handler
+	Err  error         // of the handler; nil where it did well
+
+	Now       *job.Job // as the server has it after a failure that it took; else nil
+	GivenBack bool     // the job went back untouched, as the worker stops
+	Dropped   error    // why the server was not told: ErrCancelled or ErrLeaseLost; else nil
+	Refused   error    // why the server did not take what it was told, or could not be; else nil
+}
+
+// settle tells the server what came of an attempt, and then who else wants to know.
 func (r *run) settle(ctx context.Context, a *attempt, out outcome, took time.Duration) {
 	cause := context.Cause(ctx)
-	var s *steering
+	s := Settled{Job: a.job, Took: took, Err: out.err}
+	var steered *steering
 	switch {
 	case errors.Is(cause, ErrCancelled), errors.Is(cause, ErrLeaseLost) && out.err != nil:
 		r.log.Info("attempt dropped", a.attrs("cause", cause)...)
-	case errors.Is(cause, ErrStopped) && out.err != nil && !errors.As(out.err, &s):
-		r.fail(a, job.Failure{Requeue: true})
+		s.Dropped = cause
+	case errors.Is(cause, ErrStopped) && out.err != nil && !errors.As(out.err, &steered):
+		_, s.Refused = r.fail(a, job.Failure{Requeue: true})
+		s.GivenBack = s.Refused == nil
 	case out.err != nil:
 		f := failureOf(out.err)
-		if j := r.fail(a, f); j != nil {
-			r.log.Warn("attempt failed", a.attrs("duration", took, "error_type", f.Type, "error", f.Message, "state", j.State)...)
+		if s.Now, s.Refused = r.fail(a, f); s.Refused == nil {
+			r.log.Warn("attempt failed", a.attrs("duration", took, "error_type", f.Type, "error", f.Message, "state", s.Now.State)...)
 		}
 	default:
-		r.ack(a, out.result, took)
+		r.ack(a, out.result, &s)
+	}
+	if r.o.Settled != nil {
+		r.o.Settled(s)
 	}
 }
 
-func (r *run) ack(a *attempt, result json.RawMessage, took time.Duration) {
+func (r *run) ack(a *attempt, result json.RawMessage, s *Settled) {
 	req := job.AckRequest{Claim: a.claim, Result: result}
 	_, err := r.report(a, func(context.Context) (*job.Job, error) { return nil, r.deliver(a, req) })
 	switch {
 	case err == nil:
-		r.log.Debug("job done", a.attrs("duration", took)...)
+		r.log.Debug("job done", a.attrs("duration", s.Took)...)
 	case job.KindOf(err) == job.TooLarge || job.KindOf(err) == job.Malformed:
-		r.fail(a, failureOf(badResult(err)))
+		s.Err = badResult(err)
+		s.Now, s.Refused = r.fail(a, failureOf(s.Err))
 	default:
 		r.log.Warn("ack not accepted", a.attrs("error", err)...)
+		s.Refused = err
 	}
 }
 
-// fail reports a failure and returns the job as it is now, or nil if the server did
-// not accept the report.
-func (r *run) fail(a *attempt, f job.Failure) *job.Job {
+// fail reports a failure and returns the job as it is now.
+func (r *run) fail(a *attempt, f job.Failure) (*job.Job, error) {
 	j, err := r.report(a, func(ctx context.Context) (*job.Job, error) { return r.svc.Fail(ctx, a.claim, f) })
 	if err != nil {
 		r.log.Warn("failure not accepted", a.attrs("requeue", f.Requeue, "error", err)...)
-		return nil
 	}
-	return j
+	return j, err
 }
 
 // report sends an outcome until the server has it, for as long as the reservation can

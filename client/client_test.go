@@ -357,3 +357,26 @@ func TestAConnectionThatBreaks(t *testing.T) {
 		t.Errorf("got %v, want Unavailable", err)
 	}
 }
+
+func TestImplementation(t *testing.T) {
+	body := `{"implementation":{"name":"outrider","version":"v1.2.3"}}`
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/ojs/manifest" {
+			t.Errorf("asked %s", r.URL.Path)
+		}
+		_, _ = io.WriteString(w, body)
+	}))
+	defer server.Close()
+	c, err := client.New(server.URL, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if name, version, err := c.Implementation(t.Context()); name != "outrider" || version != "v1.2.3" || err != nil {
+		t.Errorf("got %q %q %v", name, version, err)
+	}
+	body = `no manifest`
+	if _, _, err := c.Implementation(t.Context()); job.KindOf(err) != job.Unavailable {
+		t.Errorf("a manifest that cannot be read: %v", err)
+	}
+}

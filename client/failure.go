@@ -1,6 +1,7 @@
 package client
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -53,6 +54,12 @@ type ErrorTyper interface {
 	ErrorType() string
 }
 
+// ErrorDetailer is an error with details for the job's record: any JSON, or nil.
+type ErrorDetailer interface {
+	error
+	ErrorDetails() json.RawMessage
+}
+
 // Codes of failures (contract §1.4).
 const (
 	codeHandler  = "handler_error"
@@ -76,6 +83,10 @@ func failureOf(err error) job.Failure {
 	var p *panicked
 	if errors.As(err, &p) {
 		f.Backtrace = p.frames
+	}
+	var detailed ErrorDetailer
+	if errors.As(err, &detailed) {
+		f.Details = detailed.ErrorDetails()
 	}
 	var s *steering
 	if errors.As(err, &s) {

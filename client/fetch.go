@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/outrider-jobs/outrider/job"
@@ -66,12 +67,14 @@ func (r *run) fetch(ctx context.Context, n int, acks []*ack) (hasty bool, err er
 	r.leave()
 	began := time.Now()
 	jobs, err := r.svc.Fetch(ctx, r.request(n, r.o.Wait))
-	r.take(ctx, jobs, n)
-	return err == nil && len(jobs) == 0 && time.Since(began) < r.o.Wait/2, err
+	again := r.take(ctx, jobs, n)
+	return err == nil && (again || len(jobs) == 0 && time.Since(began) < r.o.Wait/2), err
 }
 
 func (r *run) request(n int, wait time.Duration) job.FetchRequest {
-	return job.FetchRequest{Queues: r.o.Queues, Count: min(n, maxFetch), Worker: r.o.ID, Visibility: r.o.Visibility, Wait: wait, Versions: r.o.Versions}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return job.FetchRequest{Queues: r.o.Queues, Count: min(n, maxFetch), Worker: r.o.ID, Visibility: r.o.Visibility, Wait: wait, Versions: r.versions}
 }
 
 // permanent reports whether a fetch would be refused for ever: what it asks is
@@ -85,19 +88,43 @@ func permanent(err error) bool {
 }
 
 // take starts the jobs that came for n slots, and frees the slots that are
-// left. What came too late, or unasked, is given back.
-func (r *run) take(ctx context.Context, jobs []*job.Job, n int) {
+// left. What came too late, or unasked, or has no handler, is given back. again means
+// that some job came although its type is fetched no more: the server does not heed that.
+func (r *run) take(ctx context.Context, jobs []*job.Job, n int) (again bool) {
 	if ctx.Err() != nil {
 		r.giveBack(jobs)
 		r.release(n)
-		return
+		return false
 	}
-	started := min(len(jobs), n)
-	for _, j := range jobs[:started] {
-		r.begin(j)
+	var back []*job.Job
+	for i, j := range jobs {
+		switch {
+		case r.rest != nil && r.handler(j.Type) == nil:
+			again = !r.shun(j.Type, jobs[:i]) || again
+			back = append(back, j)
+		case n == 0:
+			back = append(back, j)
+		default:
+			r.begin(j)
+			n--
+		}
 	}
-	r.release(n - started)
-	r.giveBack(jobs[started:])
+	r.giveBack(back) // before the next fetch, which does not ask for them
+	r.release(n)
+	return again
+}
+
+// shun fetches no jobs of a type any more. It reports false where that was so already, and
+// none of those who came together with the job had it.
+func (r *run) shun(jobType string, together []*job.Job) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.shunned[jobType] && !slices.ContainsFunc(together, func(j *job.Job) bool { return j.Type == jobType }) {
+		return false
+	}
+	r.shunned[jobType] = true
+	r.versions = r.versions.Without(jobType)
+	return true
 }
 
 // begin starts an attempt. One of the same job that is still under way here has

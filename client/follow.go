@@ -32,7 +32,14 @@ func (c *Client) EventSpan(ctx context.Context) (job.EventSpan, error) {
 // connection breaks it connects again, for as long as ctx lets it, and goes on behind the
 // last event that was told. It returns the error of a first connection that fails.
 func (c *Client) Follow(ctx context.Context, f job.EventFilter, fn func(job.News) error) error {
-	s := &stream{c: c, fn: fn, seen: f.After, path: "/events/stream?" + wire.StreamQuery(f).Encode()}
+	return c.FollowReporting(ctx, f, fn, func(error) {})
+}
+
+// FollowReporting is Follow for those who show how it does. It calls report with the
+// reason where the connection breaks, once however often connecting again fails, and with
+// nil when there is one again. Both functions are called by the same goroutine.
+func (c *Client) FollowReporting(ctx context.Context, f job.EventFilter, fn func(job.News) error, report func(error)) error {
+	s := &stream{c: c, fn: fn, report: report, seen: f.After, path: "/events/stream?" + wire.StreamQuery(f).Encode()}
 	ctx = speaking(ctx, f.Tenant)
 	pause := streamPause
 	for {
@@ -46,6 +53,10 @@ func (c *Client) Follow(ctx context.Context, f job.EventFilter, fn func(job.News
 			return job.Errorf(job.Unavailable, "the events of %s are followed no longer: %w", c.shown, ctx.Err())
 		case !s.begun || job.KindOf(err) != job.Unavailable:
 			return err
+		}
+		if !s.lost {
+			s.lost = true
+			report(err)
 		}
 		if s.told != before {
 			pause = streamPause
@@ -63,12 +74,14 @@ type ownError struct{ error }
 
 // stream is the connection of a Follow, and those after it.
 type stream struct {
-	c     *Client
-	fn    func(job.News) error
-	path  string
-	seen  int64 // Seq of the last event that was told; FromNow before it is known
-	begun bool  // fn was called
-	told  int   // how often
+	c      *Client
+	fn     func(job.News) error
+	report func(error)
+	path   string
+	lost   bool  // report was told of it
+	seen   int64 // Seq of the last event that was told; FromNow before it is known
+	begun  bool  // fn was called
+	told   int   // how often
 }
 
 // follow reads one connection until it breaks.
@@ -97,6 +110,10 @@ func (s *stream) follow(ctx context.Context) error {
 			return s.c.unreached(ctx, inner, err)
 		}
 		return wire.DecodeError(resp.StatusCode, body)
+	}
+	if s.lost {
+		s.lost = false
+		s.report(nil)
 	}
 	err = s.read(bufio.NewReaderSize(resp.Body, 32<<10), func() { silent.Reset(streamSilence) })
 	if errors.Is(err, io.EOF) {

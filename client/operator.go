@@ -3,6 +3,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -162,4 +163,20 @@ func (c *Client) Health(ctx context.Context) (job.Health, error) {
 		err = wire.DecodeError(status, body)
 	}
 	return h, err
+}
+
+// Implementation is the program that serves, and its version, as its manifest names
+// them. The error is Unavailable where there is no answer.
+func (c *Client) Implementation(ctx context.Context) (name, version string, err error) {
+	body, err := c.do(ctx, call{method: http.MethodGet, path: "/ojs/manifest", whole: true})
+	if err != nil {
+		return "", "", err
+	}
+	var m struct {
+		Implementation struct{ Name, Version string }
+	}
+	if err := json.Unmarshal(body, &m); err != nil {
+		return "", "", job.Errorf(job.Unavailable, "the manifest of %s cannot be read: %w", c.shown, err)
+	}
+	return m.Implementation.Name, m.Implementation.Version, nil
 }

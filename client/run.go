@@ -43,6 +43,7 @@ type run struct {
 	o        WorkerOptions
 	log      *slog.Logger
 	handlers map[string]Handler // nobody writes to it while the worker runs
+	rest     func(jobType string) Handler
 	info     job.WorkerInfo
 	leaving  atomic.Bool
 
@@ -59,13 +60,15 @@ type run struct {
 
 	out outgoing
 
-	mu     sync.Mutex // guards active
-	active map[*attempt]bool
+	mu       sync.Mutex // guards the rest
+	active   map[*attempt]bool
+	shunned  map[string]bool // types that nobody handles here
+	versions *job.Versions   // to fetch: those of the options, without these types
 }
 
 func newRun(ctx context.Context, w *Worker) *run {
 	o := w.opts
-	r := &run{svc: w.svc, o: o, log: o.Logger.With("worker_id", o.ID), handlers: w.handlers, info: about(o),
+	r := &run{svc: w.svc, o: o, log: o.Logger.With("worker_id", o.ID), handlers: w.handlers, rest: w.rest, versions: o.Versions, shunned: map[string]bool{}, info: about(o),
 		slots: make(chan struct{}, o.Concurrency), directives: make(chan string, 1), refused: make(chan error, 1),
 		out: outgoing{poke: make(chan struct{}, 1)}, active: map[*attempt]bool{}}
 	r.ctx, r.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -201,6 +204,14 @@ func (r *run) idle(d time.Duration, left int) bool {
 		}
 	}
 	return true
+}
+
+// handler is that of a job type, or nil.
+func (r *run) handler(jobType string) Handler {
+	if h := r.handlers[jobType]; h != nil || r.rest == nil {
+		return h
+	}
+	return r.rest(jobType)
 }
 
 // running lists the attempts under way.

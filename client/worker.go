@@ -72,6 +72,10 @@ type WorkerOptions struct {
 	// Middleware runs around every handler; nil is none. It may be changed while the
 	// worker runs; that takes effect with the next attempt.
 	Middleware *Chain
+	// Settled is told what came of each attempt, when the server has been told or cannot
+	// be. Nil is nobody. It is called by many goroutines at once, each of which holds a
+	// place of Concurrency until it returns.
+	Settled func(Settled)
 	// Labels and Version are shown to people who look at the workers.
 	Labels  map[string]string
 	Version string
@@ -116,6 +120,7 @@ type Worker struct {
 
 	mu       sync.Mutex // guards the rest
 	handlers map[string]Handler
+	rest     func(jobType string) Handler
 	running  bool
 }
 
@@ -144,6 +149,28 @@ func (w *Worker) Handle(jobType string, h Handler) {
 		panic("client: two handlers for " + jobType)
 	}
 	w.handlers[jobType] = h
+}
+
+// HandleRest sets who finds the handler of a job type that has none of its own. Where it
+// finds none, which is nil, the job is given back untouched: that costs it no attempt,
+// and it may be another worker's. From then on jobs of that type are not fetched any
+// more, for as long as Run lasts. Without HandleRest such jobs are failed, as
+// handler_not_found.
+//
+// find is called for each job of such a type, by several goroutines at once. HandleRest
+// panics as [Worker.Handle] does.
+func (w *Worker) HandleRest(find func(jobType string) Handler) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case find == nil:
+		panic("client: HandleRest needs a function")
+	case w.running:
+		panic("client: HandleRest while the worker runs")
+	case w.rest != nil:
+		panic("client: HandleRest twice")
+	}
+	w.rest = find
 }
 
 // HandleFunc is Handle for a function that has no result.

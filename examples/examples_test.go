@@ -227,6 +227,31 @@ func TestCronFile(t *testing.T) {
 	}
 }
 
+func TestExecWorker(t *testing.T) {
+	t.Parallel()
+	look(t, "sh")
+	at := start(t, program("outrider"), "serve", "--listen", "127.0.0.1:0", "--db", filepath.Join(t.TempDir(), "outrider.db")).address(t)
+	start(t, program("outrider"), "work", "--exec", "email.send=exec-worker/send.sh", "--url", at)
+	c, err := client.New(at, client.Options{})
+	must(t, err)
+	defer c.Close()
+	for email, want := range map[string]struct {
+		state job.State
+		says  string
+	}{
+		"ada@example.com": {job.Completed, `"mailed": "ada@example.com"`},
+		"nobody":          {job.Discarded, `"exit_65"`},
+	} {
+		rs, err := c.Enqueue(t.Context(), job.Envelope{Type: "email.send", Args: fmt.Appendf(nil, "[%q]", email)})
+		must(t, err)
+		until(t, func() (bool, string) {
+			j, err := c.Job(t.Context(), rs[0].ID)
+			must(t, err)
+			return j.State == want.state && strings.Contains(string(j.Result)+string(j.Error), want.says), fmt.Sprintf("the mail to %s is %s: %s%s", email, j.State, j.Result, j.Error)
+		})
+	}
+}
+
 func TestEveryPageIsAPage(t *testing.T) {
 	for pattern, most := range map[string]int{"*/*.go": 100, "*/*.py": 100, "*/*.js": 100, "*/*.sh": 100, "*/*.sql": 100, "*/README.md": 60} {
 		files, err := filepath.Glob(pattern)

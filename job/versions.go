@@ -105,6 +105,26 @@ func (v *Versions) Wants(kind string, extra json.RawMessage) bool {
 	return err == nil && set[string(text)]
 }
 
+// Without is v, but takes no job of this type, whatever its version. v stays as it is,
+// and may be nil.
+func (v *Versions) Without(kind string) *Versions {
+	w := &Versions{of: map[string]map[string]bool{kind: {}}}
+	lists := map[string]json.RawMessage{}
+	if v != nil {
+		for name, set := range v.of {
+			if name != kind {
+				w.of[name] = set
+			}
+		}
+		_ = json.Unmarshal(v.given, &lists) // it has been read once
+	}
+	lists[kind] = json.RawMessage("[]")
+	w.given, _ = json.Marshal(lists) // lists of strings and numbers
+	key, _ := rawjson.Canonical(w.given)
+	w.key = string(key)
+	return w
+}
+
 // JSON is what was given.
 func (v *Versions) JSON() json.RawMessage { return v.given }
 

@@ -101,3 +101,42 @@ func TestNewVersions(t *testing.T) {
 		}
 	}
 }
+
+func TestVersionsWithout(t *testing.T) {
+	t.Parallel()
+	v, err := ParseVersions([]byte(`{"a.b": [2], "c.d": [1, null]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := json.RawMessage(`{"version":1}`)
+	for name, tt := range map[string]struct {
+		of, want *Versions
+	}{
+		"of some":     {v.Without("a.b").Without("x.y"), mustVersions(t, `{"a.b":[],"c.d":[1,null],"x.y":[]}`)},
+		"of none":     {(*Versions)(nil).Without("x.y"), mustVersions(t, `{"x.y":[]}`)},
+		"of the same": {v.Without("x.y").Without("x.y"), mustVersions(t, `{"a.b":[2],"c.d":[1,null],"x.y":[]}`)},
+	} {
+		if tt.of.Key() != tt.want.Key() || string(tt.of.JSON()) != string(tt.want.JSON()) {
+			t.Errorf("%s: got %s, want %s", name, tt.of.JSON(), tt.want.JSON())
+		}
+		for _, kind := range []string{"a.b", "c.d", "x.y", "z"} {
+			for _, extra := range []json.RawMessage{nil, one, json.RawMessage(`{"version":2}`)} {
+				if got, want := tt.of.Wants(kind, extra), tt.want.Wants(kind, extra); got != want {
+					t.Errorf("%s: %s of %s: got %v, want %v", name, extra, kind, got, want)
+				}
+			}
+		}
+	}
+	if !v.Wants("a.b", json.RawMessage(`{"version":2}`)) || !v.Wants("x.y", nil) {
+		t.Error("v has changed")
+	}
+}
+
+func mustVersions(t *testing.T, raw string) *Versions {
+	t.Helper()
+	v, err := ParseVersions([]byte(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}

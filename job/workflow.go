@@ -120,6 +120,9 @@ type WorkflowStep struct {
 	StartedAt  time.Time
 	FinishedAt time.Time
 	Result     json.RawMessage // of a job that is still stored; left out where an answer would grow beyond 1 MiB
+
+	Steps     []WorkflowStep // of a step that is a workflow; their ids begin with that of the step and a dot
+	Callbacks []WorkflowStep // of one that is a batch
 }
 
 // WorkflowFilter chooses workflows for a list. Zero members do not restrict.

@@ -12,48 +12,59 @@ func (f *Flow) View(find func(ID) (*Job, error)) (*Workflow, error) {
 	if len(f.Nodes) == 1 {
 		return w, nil
 	}
-	inside := f.jobsInside()
-	room := MaxParentBytes
-	for place := range root.Size {
-		s, err := f.step(place, inside, find, &room)
-		if err != nil {
-			return nil, err
-		}
-		if f.Kind == KindBatch && root.isCall(place) {
-			w.Callbacks = append(w.Callbacks, s)
-		} else {
-			w.Steps = append(w.Steps, s)
-		}
-	}
-	return w, nil
+	v := flowView{Flow: f, inside: f.jobsInside(), find: find, room: MaxParentBytes}
+	var err error
+	w.Steps, w.Callbacks, err = v.steps(root)
+	return w, err
 }
 
-// jobsInside are the jobs that are stored, by the step of the whole that they are in.
+// flowView makes what people see of the nodes of a workflow.
+type flowView struct {
+	*Flow
+	inside map[int][]ID
+	find   func(ID) (*Job, error)
+	room   int // of results that may still be shown
+}
+
+// steps are those of a workflow, or of one inside it. Callbacks are listed apart where it
+// is a batch.
+func (v *flowView) steps(above *FlowNode) (steps, calls []WorkflowStep, err error) {
+	for place := range above.Size {
+		s, err := v.step(above, place)
+		if err != nil {
+			return nil, nil, err
+		}
+		if above.Kind == KindBatch && above.isCall(place) {
+			calls = append(calls, s)
+		} else {
+			steps = append(steps, s)
+		}
+	}
+	return steps, calls, nil
+}
+
+// jobsInside are the jobs that are stored, by each of the steps that they are in.
 func (f *Flow) jobsInside() map[int][]ID {
 	inside := map[int][]ID{}
-	above := make([]int, len(f.Nodes)) // the step that a node is in
 	for i, n := range f.Nodes[1:] {
-		i++
-		above[i] = i
-		if n.Parent > 0 {
-			above[i] = above[n.Parent]
+		if n.Kind != KindJob || n.Stage != FlowReleased || n.JobID == "" {
+			continue
 		}
-		if n.Kind == KindJob && n.Stage == FlowReleased && n.JobID != "" {
-			inside[above[i]] = append(inside[above[i]], n.JobID)
+		for at := i + 1; at > 0; at = f.Nodes[at].Parent {
+			inside[at] = append(inside[at], n.JobID)
 		}
 	}
 	return inside
 }
 
-// step is one step of the whole.
-func (f *Flow) step(place int, inside map[int][]ID, find func(ID) (*Job, error), room *int) (WorkflowStep, error) {
-	root := f.Nodes[0]
-	n := f.Nodes[root.First+place]
-	s := WorkflowStep{ID: n.Step, Index: place, Kind: n.Kind, Type: n.Type, JobIDs: inside[n.Index], Callback: n.Callback, StartedAt: n.StartedAt, FinishedAt: n.EndedAt}
+// step is one step of a workflow.
+func (v *flowView) step(above *FlowNode, place int) (WorkflowStep, error) {
+	n := v.Nodes[above.First+place]
+	s := WorkflowStep{ID: n.Step, Index: place, Kind: n.Kind, Type: n.Type, JobIDs: v.inside[n.Index], Callback: n.Callback, StartedAt: n.StartedAt, FinishedAt: n.EndedAt}
 	for _, d := range n.Needs {
-		s.DependsOn = append(s.DependsOn, f.Nodes[root.First+d].Step)
+		s.DependsOn = append(s.DependsOn, v.Nodes[above.First+d].Step)
 	}
-	switch root.endOf(place) {
+	switch above.endOf(place) {
 	case endCompleted:
 		s.State = StepCompleted
 	case endFailed:
@@ -64,18 +75,20 @@ func (f *Flow) step(place int, inside map[int][]ID, find func(ID) (*Job, error),
 		s.State = StepWaiting
 		if n.Stage == FlowReleased {
 			s.State = StepActive
-		} else if f.State.Terminal() {
+		} else if v.State.Terminal() || above.Stage > FlowReleased {
 			s.State = StepCancelled
 		}
 	}
 	if n.Kind != KindJob {
+		var err error
 		s.Type = string(n.Kind)
-		return s, nil
+		s.Steps, s.Callbacks, err = v.steps(n)
+		return s, err
 	}
 	if n.Stage != FlowReleased || n.JobID == "" {
 		return s, nil
 	}
-	j, err := find(n.JobID)
+	j, err := v.find(n.JobID)
 	if err != nil || j == nil {
 		return s, err
 	}
@@ -83,9 +96,9 @@ func (f *Flow) step(place int, inside map[int][]ID, find func(ID) (*Job, error),
 		s.State = StepPending
 	}
 	s.StartedAt, s.FinishedAt = j.StartedAt, j.FinishedAt
-	if s.State == StepCompleted && len(j.Result) > 0 && len(j.Result) <= *room {
+	if s.State == StepCompleted && len(j.Result) > 0 && len(j.Result) <= v.room {
 		s.Result = j.Result
-		*room -= len(j.Result)
+		v.room -= len(j.Result)
 	}
 	return s, nil
 }

@@ -36,6 +36,8 @@ type Stray struct {
 // Peer is a job server that relays the outbox, or has within the last day.
 type Peer struct {
 	Owner string    `json:"owner"`
+	Host  string    `json:"host,omitempty"` // of its newest process; empty in a row that no relay has renewed yet
+	PID   int       `json:"pid,omitempty"`
 	Mode  Release   `json:"release"`
 	Sent  int64     `json:"sent"`
 	Seen  time.Time `json:"seen_at"`

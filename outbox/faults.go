@@ -9,6 +9,23 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
+// MadeByInit reports whether [Init] mends a fault of [Faults].
+func MadeByInit(fault string) bool {
+	return strings.Contains(fault, "make it with: outrider outbox init")
+}
+
+// Addition is the statement with which a fault of [Faults] is mended, if all that it
+// does is to add an index, or a column that may be NULL: the rows stay what they are.
+// Without one it is empty.
+func Addition(fault string) string {
+	_, stmt, _ := strings.Cut(fault, "; run: ")
+	column := strings.HasPrefix(stmt, "ALTER TABLE ") && (strings.Contains(stmt, " ADD COLUMN ") || strings.Contains(stmt, " ADD KEY "))
+	if (column || strings.HasPrefix(stmt, "CREATE INDEX ")) && !strings.Contains(stmt, " NOT NULL ") {
+		return stmt
+	}
+	return ""
+}
+
 // A probe is a statement that needs a right, and touches no row.
 type probe struct{ verb, table, stmt string }
 

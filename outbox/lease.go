@@ -78,7 +78,7 @@ func (r *Relay) lease(ctx context.Context) (bool, error) {
 // renew renews the lease, and counts the time since the last time as watched. Of
 // a longer one nobody knows who could renew a lease in it.
 func (r *Relay) renew(ctx context.Context) (int64, error) {
-	now, args := r.o.Now(), []any{r.o.Owner, string(r.o.Release), r.o.Lease.Milliseconds()}
+	now, args := r.o.Now(), []any{r.o.Owner, string(r.o.Release), r.o.Lease.Milliseconds(), r.host}
 	if !r.d.shared() {
 		args = append(args, r.over)
 	}
@@ -164,7 +164,7 @@ func (r *Relay) logStandby(ctx context.Context) error {
 		now = other.Seen
 	}
 	r.o.Log.Warn("outbox: another job server relays this outbox, so this one stands by. If that one is dead, this one takes over when its lease has run out, and this one has watched it for as long",
-		"outbox", r.o.Name, "owner", other.Owner, "last_seen", other.Seen.Format(time.RFC3339), "lease_until", now.Add(r.o.Lease).Format(time.RFC3339))
+		"outbox", r.o.Name, "owner", other.Owner, "host", other.Host, "pid", other.PID, "last_seen", other.Seen.Format(time.RFC3339), "lease_until", now.Add(r.o.Lease).Format(time.RFC3339))
 	return nil
 }
 

@@ -4,8 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"math"
+	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // What a relay knows of the others that work on its outbox.
@@ -154,9 +158,39 @@ func intoPeers(all *[]Peer) func(*sql.Rows) (bool, error) {
 	return func(rows *sql.Rows) (bool, error) {
 		var p Peer
 		var seen int64
-		err := rows.Scan(&p.Owner, &p.Mode, &p.Sent, &seen)
+		var process string
+		err := rows.Scan(&p.Owner, &p.Mode, &p.Sent, &seen, &process)
 		p.Seen = time.UnixMilli(seen).UTC()
+		p.Host, p.PID = hostAndPID(process)
 		*all = append(*all, p)
 		return true, err
 	}
+}
+
+// thisProcess is how the table of relays names this process: host:pid. A host may be
+// called what no column takes; its name is for people, and cut.
+func thisProcess() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "" // the pid still tells processes apart
+	}
+	pid := ":" + strconv.Itoa(os.Getpid())
+	host = strings.ToValidUTF8(host, "?")
+	return string([]rune(host)[:min(utf8.RuneCountInString(host), maxHost-len(pid))]) + pid
+}
+
+// maxHost is how many characters the column of the table of relays takes.
+const maxHost = 64
+
+// hostAndPID reads what thisProcess has written. The pid is 0 where there is none.
+func hostAndPID(process string) (host string, pid int) {
+	i := strings.LastIndexByte(process, ':')
+	if i < 0 {
+		return process, 0
+	}
+	pid, err := strconv.Atoi(process[i+1:])
+	if err != nil || pid < 0 {
+		return process, 0
+	}
+	return process[:i], pid
 }

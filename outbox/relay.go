@@ -96,6 +96,7 @@ type Relay struct {
 	d    Dialect
 	to   job.Enqueuer
 	o    RelayOptions
+	host string         // this process, as the table of relays names it
 	rand func() float64 // in [0,1)
 	poke chan struct{}
 
@@ -158,7 +159,7 @@ func NewRelay(db *sql.DB, d Dialect, to job.Enqueuer, opts RelayOptions) *Relay 
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	r := &Relay{db: db, d: d, to: to, o: o, rand: rand.Float64, poke: make(chan struct{}, 1)}
+	r := &Relay{db: db, d: d, to: to, o: o, host: thisProcess(), rand: rand.Float64, poke: make(chan struct{}, 1)}
 	r.follower, _ = to.(Follower)
 	r.state.Store(&RelayState{})
 	return r

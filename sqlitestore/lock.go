@@ -32,12 +32,18 @@ func take(path string, log *slog.Logger) (*fileLock, error) {
 		return nil, err
 	}
 	c := &fileLock{path: path, log: log}
-	if _, err := os.Lstat(path + ".lock"); err == nil {
+	_, locked := os.Lstat(path + ".lock")
+	_, pending := os.Lstat(path + restoreSuffix)
+	if locked == nil || pending == nil {
+		var err error
 		if c.lock, err = takeLock(path); err != nil {
 			return nil, err
 		}
 	}
-	_, err := inspect(path)
+	err := c.finish()
+	if err == nil {
+		_, err = inspect(path)
+	}
 	if err == nil && c.lock == nil {
 		c.lock, err = takeLock(path)
 	}
@@ -46,6 +52,18 @@ func take(path string, log *slog.Logger) (*fileLock, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// finish finishes a restore that was cut off.
+func (c *fileLock) finish() error {
+	if c.lock == nil {
+		return nil
+	}
+	kept, err := finishRestore(c.path)
+	if kept != "" {
+		c.log.Warn("a restore of the database was cut off and has been finished; what was there before was moved aside", "path", c.path, "kept", kept)
+	}
+	return err
 }
 
 // takeLock takes path.lock. The file stays for ever: removing it would let two

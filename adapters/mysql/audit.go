@@ -43,7 +43,8 @@ const wanted = `(
 ` + relayColumns + `
 ) AS w
 JOIN information_schema.tables t ON t.table_schema = DATABASE() AND t.table_name = w.tab
-LEFT JOIN information_schema.columns c ON c.table_schema = DATABASE() AND c.table_name = w.tab AND c.column_name = w.name`
+LEFT JOIN information_schema.columns c ON c.table_schema = DATABASE() AND c.table_name = w.tab AND c.column_name = w.name
+LEFT JOIN (` + givenDefaults + `) AS d ON d.tab = w.tab AND d.name = w.name`
 
 const relayColumns = `  SELECT 1 AS n, 'ojs_outbox' AS tab, 'id' AS name, 'bigint' AS type, 'bigint,int' AS types, 0 AS len, 1 AS required
   UNION ALL SELECT 2, 'ojs_outbox', 'job_id', 'varchar', 'varchar,char', 36, 0
@@ -65,11 +66,12 @@ const relayColumns = `  SELECT 1 AS n, 'ojs_outbox' AS tab, 'id' AS name, 'bigin
   UNION ALL SELECT 18, 'ojs_outbox_identity', 'value', 'varchar', 'varchar,char', 32, 1
   UNION ALL SELECT 19, 'ojs_outbox', 'answered_by', 'varchar', 'varchar,char', 36, 0
   UNION ALL SELECT 20, 'ojs_outbox_relays', 'epoch', 'varchar', 'varchar', 16, 0
-  UNION ALL SELECT 21, 'ojs_outbox_relays', 'upto', 'bigint', 'bigint', 0, 0`
+  UNION ALL SELECT 21, 'ojs_outbox_relays', 'upto', 'bigint', 'bigint', 0, 0
+  UNION ALL SELECT 22, 'ojs_outbox_relays', 'host', 'varchar', 'varchar,char', 64, 0`
 
 const columns = `SELECT CONCAT(w.tab, '.', w.name, CASE
-  WHEN c.column_name IS NULL THEN CONCAT(': the column is missing; ', IF(w.required = 1, 'expected ', CONCAT('run: ALTER TABLE ', w.tab, ' ADD COLUMN ', w.name, ' ')), w.type,
-    IF(w.required = 0 AND w.type = 'varchar', '(64)', ''))
+  WHEN c.column_name IS NULL THEN CONCAT(': the column is missing; ', IF(w.required = 1 AND d.def IS NULL, 'expected ', CONCAT('run: ALTER TABLE ', w.tab, ' ADD COLUMN ', w.name, ' ')), w.type,
+    IF(w.type = 'varchar' AND (w.required = 0 OR d.def IS NOT NULL), '(64)', ''), COALESCE(CONCAT(' NOT NULL ', d.def), ''))
   WHEN NOT FIND_IN_SET(c.data_type, w.types) THEN CONCAT(': expected ', w.type, ', found ', c.data_type)
   WHEN c.character_maximum_length < w.len THEN CONCAT(': expected at least ', w.len, ' characters, found ', c.column_type)
   ELSE ': expected NOT NULL, found a column that may be NULL' END)
@@ -84,14 +86,16 @@ FROM ` + wanted + `
 WHERE w.tab = 'ojs_outbox' AND w.name IN ('job_type', 'job_args', 'job_options', 'error') AND c.character_set_name <> 'utf8mb4'
 ORDER BY w.n`
 
-// defaults are what an INSERT of type and args leaves out.
-const defaults = `SELECT CONCAT(w.tab, '.', w.name, ': has no default; expected ', w.def) FROM (
-  SELECT 1 AS n, 'ojs_outbox' AS tab, 'id' AS name, 'AUTO_INCREMENT' AS def
-  UNION ALL SELECT 2, 'ojs_outbox', 'status', 'DEFAULT ''pending'''
+// givenDefaults are what an INSERT of type and args leaves out.
+const givenDefaults = `  SELECT 2 AS n, 'ojs_outbox' AS tab, 'status' AS name, 'DEFAULT ''pending''' AS def
   UNION ALL SELECT 3, 'ojs_outbox', 'attempts', 'DEFAULT 0'
   UNION ALL SELECT 4, 'ojs_outbox', 'next_try_at', 'DEFAULT 0'
   UNION ALL SELECT 5, 'ojs_outbox', 'created_at', 'DEFAULT (TIMESTAMPDIFF(MICROSECOND, ''1970-01-01'', UTC_TIMESTAMP(3)) DIV 1000)'
-  UNION ALL SELECT 6, 'ojs_outbox_relays', 'sent', 'DEFAULT 0') AS w
+  UNION ALL SELECT 6, 'ojs_outbox_relays', 'sent', 'DEFAULT 0'`
+
+const defaults = `SELECT CONCAT(w.tab, '.', w.name, ': has no default; expected ', w.def) FROM (
+  SELECT 1 AS n, 'ojs_outbox' AS tab, 'id' AS name, 'AUTO_INCREMENT' AS def
+  UNION ALL ` + givenDefaults + `) AS w
 JOIN information_schema.columns c ON c.table_schema = DATABASE() AND c.table_name = w.tab AND c.column_name = w.name
 WHERE IF(w.name = 'id', c.extra NOT LIKE '%auto_increment%', c.column_default IS NULL) ORDER BY w.n`
 

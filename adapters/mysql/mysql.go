@@ -109,9 +109,9 @@ const pending = `SELECT id, left(job_id, 64), left(job_type, 1024), left(job_arg
   CASE WHEN sent_at IS NULL THEN 0 ELSE 1 END
 FROM ojs_outbox FORCE INDEX (ojs_outbox_status) WHERE status = 'pending' AND next_try_at <= ? ORDER BY id LIMIT ? FOR UPDATE SKIP LOCKED`
 
-const renew = `INSERT INTO ojs_outbox_relays (owner, mode, until, seen_at)
-VALUES (?, ?, {now} + ?, {now})
-ON DUPLICATE KEY UPDATE mode = VALUES(mode), until = VALUES(until), seen_at = VALUES(seen_at)`
+const renew = `INSERT INTO ojs_outbox_relays (owner, mode, until, seen_at, host)
+VALUES (?, ?, {now} + ?, {now}, ?)
+ON DUPLICATE KEY UPDATE mode = VALUES(mode), until = VALUES(until), seen_at = VALUES(seen_at), host = VALUES(host)`
 
 // free is fenced: the owner may have come back.
 const free = `UPDATE ojs_outbox FORCE INDEX (ojs_outbox_owner) SET status = 'pending', owner = NULL, answered_by = NULL, sent_at = NULL

@@ -36,7 +36,8 @@ CREATE TABLE IF NOT EXISTS ojs_outbox_relays (
   mode    VARCHAR(16) NOT NULL, -- 'on_relay' or 'on_complete'
   sent    BIGINT      NOT NULL DEFAULT 0,
   epoch   VARCHAR(64),          -- of its disk, when it took the newest job
-  upto    BIGINT                -- and the event there behind that job
+  upto    BIGINT,               -- and the event there behind that job
+  host    VARCHAR(64)           -- its newest process: 'web-1:4711', with its pid
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
 -- The ticks of schedules that several job servers keep: each is decided once, by

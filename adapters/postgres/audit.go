@@ -69,14 +69,16 @@ const relayColumns = `
   (18, 'ojs_outbox_identity', 'value', ARRAY['text', 'character varying'], 32, true),
   (19, 'ojs_outbox', 'answered_by', ARRAY['text', 'character varying'], 36, false),
   (20, 'ojs_outbox_relays', 'epoch', ARRAY['text', 'character varying'], 16, false),
-  (21, 'ojs_outbox_relays', 'upto', ARRAY['bigint'], 0, false)`
+  (21, 'ojs_outbox_relays', 'upto', ARRAY['bigint'], 0, false),
+  (22, 'ojs_outbox_relays', 'host', ARRAY['text', 'character varying'], 64, false)`
 
 const columnsOf = `
 ) AS w(n, tab, name, types, len, required)
-LEFT JOIN pg_attribute a ON a.attrelid = to_regclass(w.tab) AND a.attname = w.name AND NOT a.attisdropped`
+LEFT JOIN pg_attribute a ON a.attrelid = to_regclass(w.tab) AND a.attname = w.name AND NOT a.attisdropped
+LEFT JOIN ` + givenDefaults + ` ON d.tab = w.tab AND d.name = w.name`
 
 const columns = `SELECT w.tab || '.' || w.name || CASE
-  WHEN a.attname IS NULL THEN ': the column is missing; ' || CASE WHEN w.required THEN 'expected ' ELSE 'run: ALTER TABLE ' || w.tab || ' ADD COLUMN ' || w.name || ' ' END || w.types[1]
+  WHEN a.attname IS NULL THEN ': the column is missing; ' || CASE WHEN w.required AND d.def IS NULL THEN 'expected ' ELSE 'run: ALTER TABLE ' || w.tab || ' ADD COLUMN ' || w.name || ' ' END || w.types[1] || coalesce(' NOT NULL ' || d.def, '')
   WHEN format_type(a.atttypid, NULL) <> ALL (w.types) THEN ': expected ' || w.types[1] || ', found ' || format_type(a.atttypid, NULL)
   WHEN a.atttypmod BETWEEN 4 AND w.len + 3 THEN ': expected at least ' || w.len || ' characters, found ' || format_type(a.atttypid, a.atttypmod)
   ELSE ': expected NOT NULL, found a column that may be NULL' END
@@ -85,12 +87,14 @@ WHERE to_regclass(w.tab) IS NOT NULL AND (a.attname IS NULL OR format_type(a.att
   OR a.atttypmod BETWEEN 4 AND w.len + 3 OR w.required AND NOT a.attnotnull)
 ORDER BY w.n`
 
-// defaults are what an INSERT of type and args leaves out.
-const defaults = `SELECT w.tab || '.' || w.name || ': has no default; expected ' || w.def
-FROM (VALUES (1, 'ojs_outbox', 'id', 'GENERATED ALWAYS AS IDENTITY'), (2, 'ojs_outbox', 'status', 'DEFAULT ''pending'''),
+// givenDefaults are what an INSERT of type and args leaves out.
+const givenDefaults = `(VALUES (2, 'ojs_outbox', 'status', 'DEFAULT ''pending'''),
   (3, 'ojs_outbox', 'attempts', 'DEFAULT 0'), (4, 'ojs_outbox', 'next_try_at', 'DEFAULT 0'),
-  (5, 'ojs_outbox', 'created_at', 'DEFAULT ` + "(extract(epoch FROM clock_timestamp()) * 1000)::bigint" + `'),
-  (6, 'ojs_outbox_relays', 'sent', 'DEFAULT 0')) AS w(n, tab, name, def)
+  (5, 'ojs_outbox', 'created_at', 'DEFAULT (extract(epoch FROM clock_timestamp()) * 1000)::bigint'),
+  (6, 'ojs_outbox_relays', 'sent', 'DEFAULT 0')) AS d(n, tab, name, def)`
+
+const defaults = `SELECT w.tab || '.' || w.name || ': has no default; expected ' || w.def
+FROM (SELECT 1 AS n, 'ojs_outbox' AS tab, 'id' AS name, 'GENERATED ALWAYS AS IDENTITY' AS def UNION ALL SELECT * FROM ` + givenDefaults + `) AS w
 JOIN pg_attribute a ON a.attrelid = to_regclass(w.tab) AND a.attname = w.name AND NOT a.attisdropped
 WHERE NOT a.atthasdef AND a.attidentity = '' ORDER BY w.n`
 

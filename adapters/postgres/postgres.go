@@ -51,6 +51,7 @@ func Dialect(table string) (outbox.Dialect, error) {
 		Adopt:   `INSERT INTO ojs_outbox_relays (owner, mode, until, seen_at) VALUES ($1, 'on_relay', {now} + $2, 0) ON CONFLICT (owner) DO UPDATE SET until = excluded.until WHERE ojs_outbox_relays.until = 0`,
 		Free:    free,
 		Stats:   stats,
+		Row:     rowOf,
 
 		TickBegin: tickBegin,
 		TickEnd:   `COMMIT`,
@@ -86,6 +87,9 @@ const stats = `SELECT w.status, count(*), coalesce(min(NULLIF(w.at, 0)), 0) FROM
   SELECT CASE WHEN status IN ('taken', 'relayed') AND owner IS NULL THEN status || ' by nobody' ELSE status END AS status, {written} AS at FROM ojs_outbox) AS w
 GROUP BY w.status`
 
+const rowOf = `SELECT coalesce(job_id, ''), left(job_type, 1024), left(job_args::text, 1048577), coalesce(left(job_options::text, 1048577), ''), status, coalesce(owner, ''), {tries},
+  next_try_at, coalesce(error, ''), {written}, coalesce(sent_at, 0), coalesce(answered_by, '') FROM ojs_outbox WHERE id = $1`
+
 // holder reads one row by the index of owners, however many there are.
 const holder = `SELECT t.owner, CASE WHEN EXISTS (SELECT 1 FROM ojs_outbox_relays AS r WHERE r.owner = t.owner AND r.until > 0) THEN 1 ELSE 0 END
 FROM (SELECT owner FROM ojs_outbox WHERE owner > $1 AND status IN ('taken', 'relayed') ORDER BY owner, id LIMIT 1) AS t`
@@ -112,9 +116,9 @@ const pending = `SELECT id, left(job_id, 64), left(job_type, 1024), left(job_arg
   CASE WHEN sent_at IS NULL THEN 0 ELSE 1 END
 FROM ojs_outbox WHERE status = 'pending' AND next_try_at <= $1 ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED`
 
-const renew = `INSERT INTO ojs_outbox_relays (owner, mode, until, seen_at)
-VALUES ($1, $2, {now} + $3, {now})
-ON CONFLICT (owner) DO UPDATE SET mode = excluded.mode, until = excluded.until, seen_at = excluded.seen_at`
+const renew = `INSERT INTO ojs_outbox_relays (owner, mode, until, seen_at, host)
+VALUES ($1, $2, {now} + $3, {now}, $4)
+ON CONFLICT (owner) DO UPDATE SET mode = excluded.mode, until = excluded.until, seen_at = excluded.seen_at, host = excluded.host`
 
 // free is fenced: the owner may have come back.
 const free = `UPDATE ojs_outbox SET status = 'pending', owner = NULL, answered_by = NULL, sent_at = NULL WHERE id IN (

@@ -9,13 +9,18 @@ const tables = `WITH w(n, name) AS (VALUES (1, 'ojs_outbox'), (2, 'ojs_outbox_re
 SELECT 'the table ' || name || ' is missing; make it with: outrider outbox init DSN' FROM w
 WHERE name NOT IN (SELECT name FROM sqlite_master) AND (n = 1 OR 'ojs_outbox' IN (SELECT name FROM sqlite_master)) ORDER BY n`
 
-const columns = `WITH w(n, tab, name) AS (VALUES (1, 'ojs_outbox', 'id'), (2, 'ojs_outbox', 'job_id'), (3, 'ojs_outbox', 'job_type'),
-  (4, 'ojs_outbox', 'job_args'), (5, 'ojs_outbox', 'job_options'), (6, 'ojs_outbox', 'status'), (7, 'ojs_outbox', 'owner'),
-  (8, 'ojs_outbox', 'attempts'), (9, 'ojs_outbox', 'next_try_at'), (10, 'ojs_outbox', 'created_at'), (11, 'ojs_outbox', 'sent_at'),
-  (12, 'ojs_outbox', 'error'), (13, 'ojs_outbox_relays', 'owner'), (14, 'ojs_outbox_relays', 'until'), (15, 'ojs_outbox_relays', 'seen_at'),
-  (16, 'ojs_outbox_relays', 'mode'), (17, 'ojs_outbox_relays', 'sent'), (18, 'ojs_outbox_identity', 'one'), (19, 'ojs_outbox_identity', 'value'),
-  (20, 'ojs_outbox', 'answered_by'), (21, 'ojs_outbox_relays', 'epoch'), (22, 'ojs_outbox_relays', 'upto'))
-SELECT tab || '.' || name || ': the column is missing' || CASE WHEN n < 20 THEN '' ELSE '; run: ALTER TABLE ' || tab || ' ADD COLUMN ' || name || CASE n WHEN 22 THEN ' INTEGER' ELSE ' TEXT' END END FROM w
+// columns are told with what adds one. Some cannot be added: SQLite takes no default
+// that is an expression, and what rows are about has none.
+const columns = `WITH w(n, tab, name, def) AS (VALUES (1, 'ojs_outbox', 'id', NULL), (2, 'ojs_outbox', 'job_id', 'TEXT'),
+  (3, 'ojs_outbox', 'job_type', NULL), (4, 'ojs_outbox', 'job_args', NULL), (5, 'ojs_outbox', 'job_options', 'TEXT NOT NULL DEFAULT ''{}'''),
+  (6, 'ojs_outbox', 'status', 'TEXT NOT NULL DEFAULT ''pending'''), (7, 'ojs_outbox', 'owner', 'TEXT'),
+  (8, 'ojs_outbox', 'attempts', 'INTEGER NOT NULL DEFAULT 0'), (9, 'ojs_outbox', 'next_try_at', 'INTEGER NOT NULL DEFAULT 0'),
+  (10, 'ojs_outbox', 'created_at', NULL), (11, 'ojs_outbox', 'sent_at', 'INTEGER'), (12, 'ojs_outbox', 'error', 'TEXT'),
+  (13, 'ojs_outbox_relays', 'owner', NULL), (14, 'ojs_outbox_relays', 'until', NULL), (15, 'ojs_outbox_relays', 'seen_at', NULL),
+  (16, 'ojs_outbox_relays', 'mode', NULL), (17, 'ojs_outbox_relays', 'sent', 'INTEGER NOT NULL DEFAULT 0'),
+  (18, 'ojs_outbox_identity', 'one', NULL), (19, 'ojs_outbox_identity', 'value', NULL), (20, 'ojs_outbox', 'answered_by', 'TEXT'),
+  (21, 'ojs_outbox_relays', 'epoch', 'TEXT'), (22, 'ojs_outbox_relays', 'upto', 'INTEGER'), (23, 'ojs_outbox_relays', 'host', 'TEXT'))
+SELECT tab || '.' || name || ': the column is missing' || coalesce('; run: ALTER TABLE ' || tab || ' ADD COLUMN ' || name || ' ' || def, '') FROM w
 WHERE tab IN (SELECT name FROM sqlite_master) AND NOT EXISTS (SELECT 1 FROM pragma_table_info(w.tab) AS c WHERE c.name = w.name) ORDER BY n`
 
 // autoincrement: job ids are made of row ids, so one that was deleted must not come again.
@@ -37,8 +42,8 @@ WHERE (SELECT count(*) FROM ojs_outbox_identity WHERE one = 1 AND value <> '') <
 const tickTable = `SELECT 'the table ojs_outbox_ticks is missing; make it with: outrider outbox init DSN'
 WHERE 'ojs_outbox' IN (SELECT name FROM sqlite_master) AND 'ojs_outbox_ticks' NOT IN (SELECT name FROM sqlite_master)`
 
-const tickColumns = `WITH w(n, name) AS (VALUES (1, 'name'), (2, 'at'), (3, 'job_id'), (4, 'last_id'), (5, 'last_row'))
-SELECT 'ojs_outbox_ticks.' || name || ': the column is missing' FROM w
+const tickColumns = `WITH w(n, name, def) AS (VALUES (1, 'name', NULL), (2, 'at', NULL), (3, 'job_id', 'TEXT'), (4, 'last_id', 'TEXT'), (5, 'last_row', 'INTEGER'))
+SELECT 'ojs_outbox_ticks.' || name || ': the column is missing' || coalesce('; run: ALTER TABLE ojs_outbox_ticks ADD COLUMN ' || name || ' ' || def, '') FROM w
 WHERE 'ojs_outbox_ticks' IN (SELECT name FROM sqlite_master) AND name NOT IN (SELECT name FROM pragma_table_info('ojs_outbox_ticks')) ORDER BY n`
 
 // tickIndexes: without the key two servers would make the job of one tick.

@@ -41,7 +41,8 @@ CREATE TABLE IF NOT EXISTS ojs_outbox_relays (
   mode    TEXT    NOT NULL, -- 'on_relay' or 'on_complete'
   sent    INTEGER NOT NULL DEFAULT 0,
   epoch   TEXT,             -- of its disk, when it took the newest job
-  upto    INTEGER           -- and the event there behind that job
+  upto    INTEGER,          -- and the event there behind that job
+  host    TEXT              -- its newest process: 'web-1:4711', with its pid
 );
 
 -- The ticks of schedules that several job servers keep: each is decided once, by

@@ -76,6 +76,7 @@ func statements() outboxsql.Statements {
 		Free:    `UPDATE ojs_outbox SET status = 'pending', owner = NULL, answered_by = NULL, sent_at = NULL WHERE id IN (SELECT id FROM ojs_outbox WHERE owner = ?1 AND status = 'relayed' ORDER BY id LIMIT 500) AND ` + dead,
 		Held:    `SELECT id, CAST(job_id AS TEXT), {written}, CAST(answered_by AS TEXT) FROM ojs_outbox WHERE owner = ? AND status = 'relayed' AND id > ? ORDER BY id LIMIT ?`,
 		Stats:   stats,
+		Row:     rowOf,
 		List:    `SELECT id, ifnull(substr(job_type, 1, 255), ''), {tries}, {written}, error FROM ojs_outbox WHERE status = 'parked' AND id > ? ORDER BY id LIMIT ?`,
 
 		TickBegin: `BEGIN IMMEDIATE`,
@@ -100,6 +101,12 @@ const stats = `SELECT w.status, count(*), coalesce(min(NULLIF(w.at, 0)), 0) FROM
   SELECT CASE WHEN status IN ('taken', 'relayed') AND owner IS NULL THEN status || ' by nobody' ELSE status END AS status, {written} AS at FROM ojs_outbox) AS w
 GROUP BY w.status`
 
+// rowOf reads as pending does.
+const rowOf = `SELECT ifnull(CAST(job_id AS TEXT), ''), substr(CAST(job_type AS BLOB), 1, 1024), substr(CAST(job_args AS BLOB), 1, 1048577),
+  ifnull(substr(CAST(job_options AS BLOB), 1, 1048577), ''), ifnull(CAST(status AS TEXT), ''), ifnull(CAST(owner AS TEXT), ''), {tries},
+  CAST(ifnull(next_try_at, 0) AS INTEGER), ifnull(CAST(error AS TEXT), ''), {written}, CAST(ifnull(sent_at, 0) AS INTEGER), ifnull(CAST(answered_by AS TEXT), '')
+FROM ojs_outbox WHERE id = ?`
+
 // holder reads one row by the index of owners, however many there are.
 const holder = `SELECT t.owner, CASE WHEN EXISTS (SELECT 1 FROM ojs_outbox_relays AS r WHERE r.owner = t.owner AND r.until > 0) THEN 1 ELSE 0 END
 FROM (SELECT owner FROM ojs_outbox WHERE owner > ? AND status = 'relayed' ORDER BY owner, id LIMIT 1) AS t`
@@ -114,10 +121,10 @@ const dead = `EXISTS (SELECT 1 FROM ojs_outbox_relays WHERE owner = ?1 AND until
 
 // renew changes a row unless another relay lives, or may: one works at a time, as
 // the database has one writer anyway.
-const renew = `INSERT INTO ojs_outbox_relays (owner, mode, until, seen_at)
-SELECT ?1, ?2, {now} + ?3, {now}
-WHERE NOT EXISTS (SELECT 1 FROM ojs_outbox_relays WHERE owner <> ?1 AND until > min(?4, {now}))
-ON CONFLICT (owner) DO UPDATE SET mode = excluded.mode, until = excluded.until, seen_at = excluded.seen_at`
+const renew = `INSERT INTO ojs_outbox_relays (owner, mode, until, seen_at, host)
+SELECT ?1, ?2, {now} + ?3, {now}, ?4
+WHERE NOT EXISTS (SELECT 1 FROM ojs_outbox_relays WHERE owner <> ?1 AND until > min(?5, {now}))
+ON CONFLICT (owner) DO UPDATE SET mode = excluded.mode, until = excluded.until, seen_at = excluded.seen_at, host = excluded.host`
 
 const tickTrim = `DELETE FROM ojs_outbox_ticks WHERE rowid IN (
   SELECT a.rowid FROM ojs_outbox_ticks AS a WHERE a.at < {now} - 93600000

@@ -27,6 +27,19 @@ import (
 // tokenVariable has the token that a command sends, as it has for the public clients.
 const tokenVariable = "OJS_AUTH_TOKEN"
 
+// tokenGiven is the token that the environment holds, or a file that it names.
+func (a *app) tokenGiven() (string, error) {
+	file := a.env[tokenVariable+"_FILE"]
+	if a.env[tokenVariable] != "" || file == "" {
+		return a.env[tokenVariable], nil
+	}
+	token, err := tokens.Own(file)
+	if err != nil {
+		return "", usage("%s_FILE: %w", tokenVariable, err)
+	}
+	return token, nil
+}
+
 // client is a client of the server at an address, with the token that it is told to send.
 func (c config) client(address string) (*client.Client, error) {
 	token, err := c.ownToken()
@@ -127,15 +140,19 @@ func (s *server) credentials() (httpapi.Credentials, error) {
 	return held, nil
 }
 
+// loadPair reads a certificate and its key.
+func loadPair(cert, key string) (pair tls.Certificate, err error) {
+	pair, err = tls.LoadX509KeyPair(cert, key)
+	if err == nil && pair.Leaf == nil {
+		pair.Leaf, err = x509.ParseCertificate(pair.Certificate[0])
+	}
+	return pair, err
+}
+
 func (s *server) loadCertificate() error {
-	pair, err := tls.LoadX509KeyPair(s.cfg.tlsCert, s.cfg.tlsKey)
+	pair, err := loadPair(s.cfg.tlsCert, s.cfg.tlsKey)
 	if err != nil {
 		return err
-	}
-	if pair.Leaf == nil {
-		if pair.Leaf, err = x509.ParseCertificate(pair.Certificate[0]); err != nil {
-			return err
-		}
 	}
 	if left := time.Until(pair.Leaf.NotAfter); left < 7*24*time.Hour {
 		s.log.Warn("the certificate of --tls-cert ends soon, and clients refuse the server then; replace it, and send SIGHUP", "not_after", pair.Leaf.NotAfter)

@@ -80,15 +80,15 @@ func (q *question) pages(ctx context.Context, path, items string) error {
 		}
 		var members map[string]json.RawMessage
 		var page []json.RawMessage
-		total := 0
+		var about struct{ Total int }
 		if err = json.Unmarshal(raw, &members); err == nil {
-			err = errors.Join(json.Unmarshal(members[items], &page), json.Unmarshal(members["total"], &total))
+			err = errors.Join(json.Unmarshal(members[items], &page), json.Unmarshal(raw, &about))
 		}
 		if err != nil {
 			return fmt.Errorf("the server's answer cannot be read: %w", err)
 		}
-		if all = append(all, page...); len(page) == 0 || len(all) >= total {
-			return q.format.printValue(q.out, map[string]any{items: all, "total": total}, items)
+		if all = append(all, page...); len(page) == 0 || len(all) >= about.Total {
+			return q.format.printValue(q.out, map[string]any{items: all, "total": about.Total}, items)
 		}
 	}
 }

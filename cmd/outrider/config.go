@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"slices"
 	"sort"
 	"strconv"
@@ -76,7 +78,7 @@ var relaySettings = []string{"outbox", "outbox-table", "outbox-release", "outbox
 
 // setting is one thing that can be told: by a flag, else by a variable of the
 // environment or by the file that the variable with _FILE behind its name names,
-// else by its default.
+// else by the file of settings, else by its default.
 type setting struct {
 	flag, env, standard string
 	list                bool // may be given more than once; commas part the values of the variable, those of DSNs only in front of another DSN
@@ -94,7 +96,7 @@ var settings = []setting{
 		"file that stores the jobs",
 		setDB},
 	{"outbox", "OUTRIDER_OUTBOX", "", true, true,
-		"database whose outbox table is relayed: sqlite:FILE, postgres://user:password@host/name or mysql://user:password@host/name; may be repeated",
+		"database whose outbox table is relayed: sqlite:FILE, postgres://user:password@host/name, mysql://… or mariadb://…; may be repeated",
 		func(c *config, v string) error {
 			d, err := appdb.ParseDSN(v)
 			c.outboxes = append(c.outboxes, d)
@@ -131,7 +133,7 @@ var settings = []setting{
 		"host name that requests may use besides the loopback names; may be repeated",
 		func(c *config, v string) error { c.hosts = append(c.hosts, v); return nil }},
 	{"token-file", "OUTRIDER_TOKEN_FILE", "", false, false,
-		"file of tokens and their roles (see outrider token --help); serve: who may ask what, read again on SIGHUP; other commands: the token to send, if OJS_AUTH_TOKEN is not set",
+		"file of tokens and their roles: who may ask what (see outrider token --help); read again on SIGHUP",
 		func(c *config, v string) error { c.tokenFile = v; return nil }},
 	{"tls-cert", "OUTRIDER_TLS_CERT", "", false, false,
 		"file with the certificates to serve https with, the server's own first; read again on SIGHUP",
@@ -201,12 +203,19 @@ var settings = []setting{
 		setServer(func(c *config) *string { return &c.to })},
 }
 
+// name is what the setting is called in a file of settings, and by the server.
+func (s setting) name() string { return strings.ReplaceAll(s.flag, "-", "_") }
+
 // bind gives cmd the flags of the named settings.
 func bind(cmd *cobra.Command, names ...string) {
+	bindConfig(cmd.Flags())
 	for _, s := range settings {
 		help := s.help + " [" + s.env + "]"
 		if s.secret {
 			help = s.help + " [" + s.env + " or, from a file, " + s.env + "_FILE]"
+		}
+		if s.flag == "token-file" && !slices.Contains(names, "listen") {
+			help = "file with the token to send, unless " + tokenVariable + " has one [" + s.env + "]"
 		}
 		switch {
 		case !slices.Contains(names, s.flag):
@@ -221,58 +230,89 @@ func bind(cmd *cobra.Command, names ...string) {
 }
 
 // configure reads the settings that cmd is bound to: flag, then environment, a
-// variable or a file that one names, then default.
+// variable or a file that one names, then the file of settings, then default. The
+// first mistake is the error.
 func (a *app) configure(cmd *cobra.Command) (config, error) {
-	var c config
+	c, wrong := a.readSettings(cmd)
+	if len(wrong) > 0 {
+		return c, wrong[0]
+	}
+	return c, c.coherent()
+}
+
+// readSettings reads the settings that cmd is bound to, and returns all mistakes.
+func (a *app) readSettings(cmd *cobra.Command) (c config, wrong []error) {
+	file, err := a.configFile(cmd.Flags())
+	if err != nil {
+		return c, []error{err}
+	}
 	for _, s := range settings {
 		f := cmd.Flags().Lookup(s.flag)
 		if f == nil {
 			continue
 		}
-		g, err := s.given(f, a.env)
-		if err != nil {
-			return c, err
+		g, err := s.given(f, a.env, file)
+		if err == nil {
+			c.told = append(c.told, s.told(g))
+			err = s.apply(&c, g)
 		}
-		c.told = append(c.told, s.told(g))
-		for _, v := range g.values {
-			if v == "" && s.standard == "" && !s.list {
-				continue // it is left open
-			}
-			if !s.secret && appdb.MayHoldSecret(v) {
-				return c, usage("%s must not contain a password, and seems to have one", g.origin)
-			}
-			if err := s.set(&c, v); err != nil && g.quiet {
-				return c, usage("%s %w", g.origin, err)
-			} else if err != nil {
-				return c, usage("%s %q: %w", g.origin, v, err)
-			}
+		if err != nil {
+			wrong = append(wrong, err)
 		}
 	}
 	if f := cmd.Flags().Lookup("token-file"); f != nil && !f.Changed {
-		c.token = a.env[tokenVariable]
+		if c.token, err = a.tokenGiven(); err != nil {
+			wrong = append(wrong, err)
+		}
 	}
-	return c, c.coherent()
+	return c, wrong
+}
+
+// apply sets what the setting is given.
+func (s setting) apply(c *config, g given) error {
+	for _, v := range g.values {
+		if v == "" && s.standard == "" && !s.list {
+			continue // it is left open
+		}
+		if !s.secret && appdb.MayHoldSecret(v) {
+			return usage("%s must not contain a password, and seems to have one", g.origin)
+		}
+		if err := s.set(c, v); err != nil && g.quiet {
+			return usage("%s %w", g.origin, err)
+		} else if err != nil {
+			return usage("%s %q: %w", g.origin, v, err)
+		}
+	}
+	return nil
 }
 
 // told is what an operator may see of a setting. Where it may hold a password that is left
 // out: of a database it is the address, of anything else nothing.
 func (s setting) told(g given) httpapi.Setting {
-	t := httpapi.Setting{Name: strings.ReplaceAll(s.flag, "-", "_"), List: s.list, Origin: g.origin}
+	t := httpapi.Setting{Name: s.name(), List: s.list, Origin: cmp.Or(g.place, g.origin)}
 	if g.standard || len(g.values) == 0 {
 		t.Origin = "default"
 	}
 	for _, v := range g.values {
 		if s.secret {
-			d, err := appdb.ParseDSN(v)
-			if v = "***"; err == nil {
-				v = d.String()
-			}
+			v = withoutPassword(v)
 		}
 		if v != "" {
 			t.Value = append(t.Value, v)
 		}
 	}
 	return t
+}
+
+// withoutPassword is an address of a database or a server as anybody may see it.
+func withoutPassword(v string) string {
+	if d, err := appdb.ParseDSN(v); err == nil {
+		return d.String()
+	}
+	if u, err := url.Parse(v); err == nil && u.User == nil && (u.Scheme == "http" || u.Scheme == "https" || u.Scheme == "unix") {
+		return u.Scheme + "://" + u.Host + u.Path
+	}
+	return "***"
 }
 
 func environment(environ []string) map[string]string {
@@ -287,7 +327,8 @@ func environment(environ []string) map[string]string {
 
 // warnOfNearMisses speaks of variables that look like a setting with a slip in its name.
 func (a *app) warnOfNearMisses() {
-	var known, given []string
+	var given []string
+	known := []string{configVariable, workSecret, workSecret + "_FILE"}
 	for _, s := range settings {
 		known = append(known, s.env, s.env+"_FILE")
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -137,11 +138,17 @@ func setNumber(least, most int, into func(*config) *int) func(*config, string) e
 	}
 }
 
+// hostAndPort is an address without the scheme, as people write it.
+var hostAndPort = regexp.MustCompile(`^([A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\]):[0-9]+/?$`)
+
 // setServer takes the address of a job server.
 func setServer(into func(*config) *string) func(*config, string) error {
 	return func(c *config, v string) error {
+		if hostAndPort.MatchString(v) {
+			v = "http://" + v
+		}
 		if _, err := client.New(v, client.Options{}); err != nil {
-			return fmt.Errorf("must be http://host:port or unix:///path")
+			return fmt.Errorf("must be http://host:port, https://host:port or unix:///path")
 		}
 		*into(c) = v
 		return nil

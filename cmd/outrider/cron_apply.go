@@ -20,25 +20,23 @@ const fileHelp = "The file is YAML or JSON: crons, a list of schedules, each wit
 
 func (a *app) cronApplyCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:        "apply -f FILE",
+		Use:        "apply FILE",
 		SuggestFor: []string{"add", "create", "set", "put", "register"},
 		Short:      "Apply a file of schedules to a server",
 		Long: fileHelp +
 			"What changes is printed: + for a new schedule, ~ for one that changes, each with its next runs, - for one\n" +
 			"that is removed, ! for one that is refused. Only --prune removes, and only what came from a file. A server\n" +
 			"with --cron-file has the last word: at its next start it removes schedules that came from a file and are not in its own.",
-		Example: "  outrider cron apply -f crons.yaml\n  outrider cron apply -f crons.yaml --prune",
-		Args:    noArgs,
+		Example: "  outrider cron apply crons.yaml\n  outrider cron apply -f crons.yaml --prune",
 	}
 	return a.comparing(cmd, true)
 }
 
 func (a *app) cronDiffCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "diff -f FILE",
+		Use:   "diff FILE",
 		Short: "Show what apply would change, without changing anything",
 		Long:  fileHelp + "The exit code is 0 if the server matches the file, and 1 if it does not.",
-		Args:  noArgs,
 	}
 	return a.comparing(cmd, false)
 }
@@ -52,9 +50,12 @@ func (a *app) comparing(cmd *cobra.Command, apply bool) *cobra.Command {
 	file := f.StringP("file", "f", "", "file of schedules, or - for standard input")
 	prune := f.Bool("prune", false, "remove schedules that came from a file and are not in this one")
 	verbose := f.BoolP("verbose", "v", false, "also show the schedules that stay as they are")
-	return a.asks(cmd, func(ctx context.Context, q *question, _ []string) error {
-		if *file == "" {
-			return usage("%s needs a file of schedules: %[1]s -f crons.yaml", q.command)
+	return a.asks(cmd, func(ctx context.Context, q *question, args []string) error {
+		if len(args) == 1 && *file == "" {
+			*file, args = args[0], nil // -f is what others have, and not needed
+		}
+		if *file == "" || len(args) > 0 {
+			return usage("%s needs one file of schedules: %[1]s crons.yaml", q.command)
 		}
 		read, err := loadCronFile(*file, a.stdin)
 		if err != nil {

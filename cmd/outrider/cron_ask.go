@@ -165,7 +165,7 @@ func (a *app) cronHistoryCommand() *cobra.Command {
 	}
 	cmd.Flags().IntVarP(&n, "number", "n", n, fmt.Sprintf("how many ticks, 1 to %d", job.MaxCronRuns))
 	below := func() string { return "/history?limit=" + strconv.Itoa(n) }
-	a.aboutOne(cmd, http.MethodGet, below, "history", func(ctx context.Context, q *question, name string) error {
+	a.aboutOne(cmd, http.MethodGet, below, "executions", func(ctx context.Context, q *question, name string) error {
 		c, err := q.client.Cron(ctx, name)
 		if err != nil {
 			return err

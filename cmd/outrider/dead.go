@@ -70,7 +70,7 @@ func (q *question) printDead(f found, s sift.Sieve) error {
 	now := q.clock()
 	var rows [][]string
 	for _, j := range f.jobs {
-		rows = append(rows, []string{string(j.ID), j.Type, j.Queue, tries(j), term.Ago(j.FinishedAt, now), dash(oneLine(sift.Latest(j).String()))})
+		rows = append(rows, []string{string(j.ID), j.Type, j.Queue, tries(j), term.About(j.FinishedAt, now), dash(oneLine(sift.Latest(j).String()))})
 	}
 	if err := q.screen.Table(q.out, deadColumns, rows); err != nil {
 		return err
@@ -163,7 +163,7 @@ func (q *question) printDeaths(all []*deaths, by string) error {
 		case "type":
 			row = append(row, g.Type)
 		}
-		row = append(row, term.Ago(g.Newest, now), term.Ago(g.Oldest, now))
+		row = append(row, term.About(g.Newest, now), term.About(g.Oldest, now))
 		rows = append(rows, append(row, dash(g.Error)))
 	}
 	return q.screen.Table(q.out, columns, rows)

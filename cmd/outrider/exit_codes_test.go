@@ -95,7 +95,7 @@ func TestExitCodes(t *testing.T) {
 		"serve --listen 127.0.0.1:0 --db DIR/o.db --outbox sqlite:DIR/none.db", "outbox check sqlite:DIR/taken.db", "outbox check sqlite:DIR/none.db",
 		"serve --listen unix://DIR/job.json --db DIR/o.db",
 
-		"sevre", "serve now", "serve --listen 0.0.0.0:1", "cron get", "cron preview bad", "unique release x", "workers quiet", "outbox discard sqlite:DIR/shop.db", "outbox check ftp://x",
+		"sevre", "serve now", "serve --listen 0.0.0.0:1", "cron get", "cron preview bad", "unique release x", "workers quiet", "outbox discard sqlite:DIR/shop.db", "outbox check ftp://x", "work", "work --exec a.b", "work --exec a.b=DIR/none.sh", "work --http a.b=x",
 
 		"cron get nightli", "cron get -o json other", "cron trigger other", "cron pause other", "cron resume other", "cron rm other", "cron history other",
 		"workers quiet other", "workers resume other", "unique release NOKEY", "unique release -o json NOKEY", "unique release NOID", "unique release KEYLESS", "unique release HOLDER",
@@ -119,7 +119,7 @@ func TestExitCodes(t *testing.T) {
 		x.run(line, files)
 	}
 	asking := []string{"cron ls", "cron get x", "cron trigger x", "cron rm -o json x", "cron history x", "cron apply -f DIR/crons.yaml", "cron diff -f DIR/crons.yaml", "unique ls",
-		"unique explain DIR/job.json", "unique release NOKEY", "unique release NOID", "workers ls", "workers quiet x", "workers resume --all", "outbox poke",
+		"unique explain DIR/job.json", "unique release NOKEY", "unique release NOID", "workers ls", "workers quiet x", "workers resume --all", "outbox poke", "work --until-empty --exec a.b=true",
 		"job ls", "job get NOID", "job watch NOID", "job cancel NOID", "job rm -y NOID", "job cancel --queue x", "queue ls", "queue pause x", "dead ls", "dead purge", "enqueue a.b", "enqueue a.b --wait"}
 	x.env = []string{"OUTRIDER_URL=http://" + nobody}
 	for _, line := range append(asking, "bench --duration 1s --url http://NOBODY") {

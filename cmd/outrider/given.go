@@ -15,10 +15,12 @@ import (
 )
 
 // given is what a setting is given: by a flag, by its variable, by the file that
-// the variable with _FILE behind its name names, or by its default.
+// the variable with _FILE behind its name names, by the file of settings, or by its
+// default.
 type given struct {
 	values   []string
 	origin   string // of a value that is wrong
+	place    string // the file and line that it stands in, if it is from a file of settings
 	quiet    bool   // no message repeats it
 	standard bool   // nobody has given it
 }
@@ -31,7 +33,7 @@ const maxSettingFile = 64 << 10
 const settingPatience = 5 * time.Second
 
 // given looks for the setting. A variable that is set to nothing counts as not set.
-func (s setting) given(f *pflag.Flag, env map[string]string) (given, error) {
+func (s setting) given(f *pflag.Flag, env map[string]string, config *configFile) (given, error) {
 	g := given{origin: "--" + s.flag, quiet: s.secret}
 	list, isList := f.Value.(pflag.SliceValue)
 	switch {
@@ -54,21 +56,33 @@ func (s setting) given(f *pflag.Flag, env map[string]string) (given, error) {
 			return g, usage("%s: %w", g.origin, err)
 		}
 	}
-	switch {
-	case v != "" && s.list && s.secret:
-		all, err := appdb.SplitDSNs(v)
-		if err != nil {
-			return g, usage("%s %w, or give each database a flag --%s of its own", g.origin, err, s.flag)
-		}
-		g.values = all
-	case v != "" && s.list:
-		g.values = strings.Split(v, ",")
-	case v != "":
-		g.values = []string{v}
-	case !s.list:
+	if v != "" {
+		var err error
+		g.values, err = s.split(v, g.origin)
+		return g, err
+	}
+	if g, ok, err := config.given(s); ok || err != nil {
+		return g, err
+	}
+	if !s.list {
 		g.values, g.standard = []string{s.standard}, true
 	}
 	return g, nil
+}
+
+// split is the values in the text of a setting, which is a list or is not.
+func (s setting) split(v, origin string) ([]string, error) {
+	switch {
+	case s.list && s.secret:
+		all, err := appdb.SplitDSNs(v)
+		if err != nil {
+			return nil, usage("%s %w, or give each database a flag --%s of its own", origin, err, s.flag)
+		}
+		return all, nil
+	case s.list:
+		return strings.Split(v, ","), nil
+	}
+	return []string{v}, nil
 }
 
 // readSetting is what a file holds, without the line feed at its end. No error

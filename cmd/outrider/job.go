@@ -79,7 +79,7 @@ func (q *question) list(ctx context.Context, s sift.Sieve, limit *int, all *bool
 	return print(f)
 }
 
-var jobColumns = []term.Column{{Head: "ID"}, {Head: "TYPE", Min: 10}, {Head: "QUEUE", Min: 6, Drop: 2}, {Head: "STATE", Style: term.OfState},
+var jobColumns = []term.Column{{Head: "ID"}, {Head: "TYPE", Min: 12}, {Head: "QUEUE", Min: 6, Drop: 2}, {Head: "STATE", Style: term.OfState},
 	{Head: "TRIES", Drop: 3}, {Head: "WHEN"}, {Head: "ERROR", Min: 12, Drop: 4}}
 
 // printJobTable writes a line for each job, and what is not shown.
@@ -98,7 +98,7 @@ func (q *question) printJobTable(f found, s sift.Sieve) error {
 	for _, j := range f.jobs {
 		e := sift.Latest(j).String()
 		failed = failed || e != ""
-		rows = append(rows, []string{string(j.ID), j.Type, j.Queue, string(j.State), tries(j), term.Ago(when(j), now), dash(oneLine(e))})
+		rows = append(rows, []string{string(j.ID), j.Type, j.Queue, string(j.State), tries(j), term.About(when(j), now), dash(oneLine(e))})
 	}
 	columns := jobColumns
 	if !failed {
@@ -147,11 +147,4 @@ func when(j *job.Job) time.Time {
 func oneLine(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	return line
-}
-
-func dash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
 }

@@ -265,13 +265,13 @@ func (a *app) jobHistoryCommand() *cobra.Command {
 		if err != nil {
 			return gone(id, err)
 		}
-		return q.printEvents(events)
+		return q.printPast(events)
 	})
 }
 
-var eventColumns = []term.Column{{Head: "AT"}, {Head: "EVENT", Style: styleOf}, {Head: "WHAT", Min: 10}}
+var pastColumns = []term.Column{{Head: "AT"}, {Head: "EVENT", Style: styleOf}, {Head: "WHAT", Min: 10}}
 
-func (q *question) printEvents(events []job.Event) error {
+func (q *question) printPast(events []job.Event) error {
 	if len(events) == 0 {
 		_, err := io.WriteString(q.out, "nothing is kept of what has happened to it\n")
 		return err
@@ -280,5 +280,5 @@ func (q *question) printEvents(events []job.Event) error {
 	for _, e := range events {
 		rows = append(rows, []string{job.FormatTime(e.Time), strings.TrimPrefix(e.Type, "job."), dash(eventText(e))})
 	}
-	return q.screen.Table(q.out, eventColumns, rows)
+	return q.screen.Table(q.out, pastColumns, rows)
 }

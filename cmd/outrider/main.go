@@ -12,19 +12,15 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/outrider-jobs/outrider/internal/term"
 	"github.com/outrider-jobs/outrider/internal/wording"
-	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/sqlitestore"
 )
 
@@ -41,6 +37,18 @@ const (
 	exitDamage      = 78 // acknowledged jobs are lost from the database: starting it again does not help
 	exitInterrupted = 130
 )
+
+// exitCodeHelp is the table of them that the help has.
+const exitCodeHelp = `  0    done; for a server: it was told to stop, and did
+  1    it failed, or a difference was found; standard error says why
+  2    it was called wrongly, or not confirmed: nothing was done
+  3    what was named is not there
+  4    it is there already, in use, or in a state that forbids it
+  5    no server, or no database of an outbox, could be reached
+  6    no answer in time: whether it was done is not known
+  74   the database failed under a running server: start it again
+  78   acknowledged jobs are lost from the database
+  130  interrupted`
 
 func main() {
 	os.Exit(run(signalled(context.Background()), os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr))
@@ -70,7 +78,9 @@ func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, s
 
 func (a *app) run(ctx context.Context, args []string) int {
 	a.warnOfNearMisses()
-	a.screen = term.Of(a.stdout, a.env)
+	stdout := a.stdout
+	a.look = func() term.Screen { return term.Of(stdout, a.env) }
+	a.screen = a.look()
 	out := &output{w: a.stdout}
 	a.stdout = out
 	root := a.root()
@@ -98,9 +108,10 @@ type app struct {
 	env            map[string]string
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	screen         term.Screen      // what stdout is
-	clock          func() time.Time // what commands that show times take for now
-	settle         func()           // waits, for a while, until what was written is read; nil where it is read already
+	screen         term.Screen        // what stdout is
+	look           func() term.Screen // what stdout is now: a terminal may have got another size
+	clock          func() time.Time   // what commands that show times take for now
+	settle         func()             // waits, for a while, until what was written is read; nil where it is read already
 }
 
 // commands are the words after "outrider"; a new command is a line here.
@@ -110,6 +121,8 @@ func (a *app) commands() []*cobra.Command {
 		a.demoWorkerCommand(),
 		a.serveCommand(),
 		a.enqueueCommand(),
+		a.workCommand(),
+		a.workGuardCommand(),
 		a.jobCommand(),
 		a.queueCommand(),
 		a.deadCommand(),
@@ -118,12 +131,38 @@ func (a *app) commands() []*cobra.Command {
 		a.uniqueCommand(),
 		a.cronCommand(),
 		a.workersCommand(),
+		a.dbCommand(),
+		a.exportCommand(),
+		a.importCommand(),
+		a.workflowCommand(),
+		a.eventsCommand(),
+		a.topCommand(),
 		a.tokenCommand(),
+		a.configCommand(),
+		a.doctorCommand(),
 		a.benchCommand(),
 		a.benchServerCommand(),
 		a.baselineCommand(),
+		a.completionCommand(),
 		a.versionCommand(),
 	}
+}
+
+// otherWords are what other programs call our commands, where the nearest word would be
+// another one.
+var otherWords = map[string][]string{
+	"serve":   {"start", "run", "server", "up", "daemon"},
+	"top":     {"status", "stats", "dash", "dashboard", "ui", "monitor", "info"},
+	"job":     {"list", "show", "ls", "get", "jobs", "task", "tasks"},
+	"worker":  {"ps"},
+	"work":    {"consume", "process", "exec"},
+	"enqueue": {"push", "add", "perform", "send", "submit", "publish"},
+	"cron":    {"schedule", "schedules", "periodic"},
+	"dead":    {"failed", "morgue"},
+	"events":  {"log", "logs", "tail"},
+	"config":  {"settings", "env"},
+	"doctor":  {"health", "diagnose"},
+	"db":      {"database", "migrate"},
 }
 
 // helpWidth is how many columns a help text takes at most.
@@ -136,8 +175,10 @@ func (a *app) root() *cobra.Command {
 		Long: "Outrider runs background jobs beside an app: a SQLite store, a relay that turns rows\n" +
 			"of your own transactions into jobs, and an HTTP endpoint for workers (Open Job Spec).\n\n" +
 			"A setting comes from its flag, or else from its variable, such as OUTRIDER_OUTBOX, or else from the file\n" +
-			"that its _FILE variable names, such as OUTRIDER_OUTBOX_FILE=/run/secrets/dsn; a final line feed is removed.",
+			"that its _FILE variable names, such as OUTRIDER_OUTBOX_FILE=/run/secrets/dsn, or else from a file of settings: see outrider config --help.\n\n" +
+			"Exit codes:\n\n" + exitCodeHelp,
 	})
+	bindVersion(root, a.stdout)
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetFlagErrorFunc(flagError)
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", fmt.Sprint(".FlagUsagesWrapped ", helpWidth)))
@@ -146,6 +187,10 @@ func (a *app) root() *cobra.Command {
 		fmt.Fprint(a.stdout, term.Fill(about, helpWidth), "\n", term.Fill(cmd.UsageString(), helpWidth))
 	})
 	root.AddCommand(a.commands()...)
+	for _, cmd := range root.Commands() {
+		cmd.SuggestFor = append(cmd.SuggestFor, otherWords[cmd.Name()]...)
+	}
+	a.complete(root)
 	return root
 }
 
@@ -157,7 +202,7 @@ func group(cmd *cobra.Command) *cobra.Command {
 		if len(args) == 0 {
 			return cmd.Help()
 		}
-		near := ""
+		near, below := "", ""
 		var names []string
 		for _, c := range cmd.Commands() {
 			if c.IsAvailableCommand() {
@@ -166,8 +211,13 @@ func group(cmd *cobra.Command) *cobra.Command {
 			if slices.Contains(c.SuggestFor, args[0]) {
 				near = c.Name()
 			}
+			for _, sub := range c.Commands() { // outrider backup is outrider db backup
+				if sub.Name() == args[0] && below == "" {
+					below = c.Name() + " " + sub.Name()
+				}
+			}
 		}
-		if near = cmp.Or(near, wording.Nearest(args[0], names)); near != "" {
+		if near = cmp.Or(near, below, wording.Nearest(args[0], names)); near != "" {
 			return usage("%s has no command %q; did you mean %q?", cmd.CommandPath(), args[0], cmd.CommandPath()+" "+near)
 		}
 		return usage("%s has no command %q; see %s --help", cmd.CommandPath(), args[0], cmd.CommandPath())
@@ -216,73 +266,4 @@ func exitCode(err error) int {
 		return exitInterrupted
 	}
 	return exitFailed
-}
-
-// flagError turns pflag's complaint into one line that names the flag and, for
-// an unknown one, the flag that was probably meant.
-func flagError(cmd *cobra.Command, err error) error {
-	var wrong *pflag.InvalidValueError
-	if errors.As(err, &wrong) {
-		switch wrong.GetFlag().Value.Type() {
-		case "bool":
-			return usage("--%s %q: must be true or false", wrong.GetFlag().Name, wrong.GetValue())
-		case "int":
-			return usage("--%s %q: must be a whole number", wrong.GetFlag().Name, wrong.GetValue())
-		case "duration":
-			return usage("--%s %q: must be a time such as 500ms, 30s or 5m", wrong.GetFlag().Name, wrong.GetValue())
-		case "intSlice", "float64Slice":
-			return usage("--%s %q: must be numbers with commas between", wrong.GetFlag().Name, wrong.GetValue())
-		}
-	}
-	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) {
-		return usage("%s: %w", cmd.CommandPath(), err)
-	}
-	if words := cmd.Flags().Args(); len(words) > 0 && cmd.HasSubCommands() && cmd.HasParent() {
-		return cmd.RunE(cmd, words) // the flag belongs to a command that there is not
-	}
-	name := "--" + unknown.GetSpecifiedName()
-	if unknown.GetSpecifiedShortnames() != "" {
-		name = "-" + unknown.GetSpecifiedName()
-	}
-	var flags []string
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if !f.Hidden {
-			flags = append(flags, "--"+f.Name)
-		}
-	})
-	begin := slices.DeleteFunc(slices.Clone(flags), func(f string) bool { return !strings.HasPrefix(f, name) })
-	near := wording.Nearest(name, flags)
-	switch short := "--" + unknown.GetSpecifiedShortnames(); {
-	case slices.Contains(flags, short):
-		near = short // it has one dash only
-	case len(begin) == 1:
-		near = begin[0] // it is but too short
-	}
-	if near != "" {
-		return usage("%s has no flag %s; did you mean %s?", cmd.CommandPath(), name, near)
-	}
-	return usage("%s has no flag %s; see %s --help", cmd.CommandPath(), name, cmd.CommandPath())
-}
-
-func (a *app) versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version of this program and of the specification it speaks",
-		Args:  noArgs,
-		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(a.stdout, "outrider %s (Open Job Spec %s, %s %s/%s)\n",
-				version(), job.SpecVersion, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			return err
-		},
-	}
-}
-
-// version is the module version the binary was built from.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "devel"
-	}
-	return info.Main.Version
 }

@@ -21,8 +21,8 @@ func (a *app) outboxCommand() *cobra.Command {
 		Use:   "outbox",
 		Short: "Prepare your own database: jobs that exist if and only if your transaction commits",
 	})
-	cmd.AddCommand(a.outboxSQLCommand(), a.outboxInitCommand(), a.outboxCheckCommand(),
-		a.outboxStatusCommand(), a.outboxListCommand(), a.outboxReplayCommand(), a.outboxDiscardCommand(), a.outboxPokeCommand())
+	cmd.AddCommand(a.outboxSQLCommand(), a.outboxInitCommand(), a.outboxAddCommand(), a.outboxCheckCommand(),
+		a.outboxStatusCommand(), a.outboxListCommand(), a.outboxGetCommand(), a.outboxReplayCommand(), a.outboxDiscardCommand(), a.outboxPokeCommand())
 	return cmd
 }
 
@@ -82,18 +82,22 @@ func (a *app) outboxSQLCommand() *cobra.Command {
 		Args:  noArgs,
 	}
 	bindOutbox(cmd, "outbox-table")
-	database := cmd.Flags().String("db", appdb.SQLite, "SQL dialect: postgres, mysql or sqlite")
+	database := cmd.Flags().String("db", appdb.SQLite, "SQL dialect: postgres, mysql, mariadb or sqlite")
 	x := bindExtras(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := a.configure(cmd)
 		if err != nil {
 			return err
 		}
-		create, err := sqlOf(*database, cfg.table)
+		kind, ok := appdb.Kind(*database)
+		if !ok {
+			return usage("--db must be postgres, mysql, mariadb or sqlite, got %q", *database)
+		}
+		create, err := sqlOf(kind, cfg.table)
 		if err != nil {
 			return err
 		}
-		more, err := x.sql(*database, cfg.table)
+		more, err := x.sql(kind, cfg.table)
 		if err != nil {
 			return err
 		}
@@ -114,11 +118,9 @@ func sqlOf(database, table string) (text string, err error) {
 		text, err = postgres.SQL(table)
 	case appdb.MySQL:
 		text, err = mysqloutbox.SQL(table)
-	case appdb.SQLite:
+	default:
 		d, derr := appdb.DialectOf(appdb.SQLite, table)
 		text, err = d.Schema(), derr
-	default:
-		return "", usage("--db must be postgres, mysql or sqlite, got %q", database)
 	}
 	if err != nil {
 		return "", usage("--outbox-table: %w", err)
@@ -130,6 +132,7 @@ func (a *app) outboxInitCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "init [DSN...]", Short: "Create the outbox tables that are missing"}
 	bindOutbox(cmd, "outbox", "outbox-table")
 	x := bindExtras(cmd)
+	alter := cmd.Flags().Bool("alter", false, "also add the indexes and nullable columns that tables of an older outrider lack")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		cfg, err := a.outboxesOf(cmd, args)
 		if err != nil {
@@ -145,7 +148,11 @@ func (a *app) outboxInitCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := s.Init(ctx); err != nil {
+			ran, err := s.Init(ctx, *alter)
+			for _, stmt := range ran {
+				fmt.Fprintf(a.stdout, "ran: %s\n", stmt)
+			}
+			if err != nil {
 				return err
 			}
 			for _, text := range more {

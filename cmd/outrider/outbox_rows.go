@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -15,7 +16,6 @@ import (
 
 	"github.com/outrider-jobs/outrider/internal/appdb"
 	"github.com/outrider-jobs/outrider/internal/term"
-	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/outbox"
 )
 
@@ -39,7 +39,7 @@ func (a *app) outboxStatusCommand() *cobra.Command {
 			if format.data() {
 				return printStatusData(a.stdout, format, s, st)
 			}
-			return printStatus(a.stdout, s, st)
+			return printStatus(a.stdout, s, st, a.clock())
 		})
 	}
 	return cmd
@@ -61,7 +61,7 @@ func printStatusData(w io.Writer, format format, s *appdb.Source, st outbox.Stat
 	}{s.DSN.String(), s.Dialect.Table(), st, st.Lag.Round(time.Millisecond).Seconds()}, "")
 }
 
-func printStatus(w io.Writer, s *appdb.Source, st outbox.Status) error {
+func printStatus(w io.Writer, s *appdb.Source, st outbox.Status, now time.Time) error {
 	pending := strconv.FormatInt(st.Pending, 10)
 	if st.Pending > 0 {
 		pending += ", the oldest for " + st.Lag.Round(100*time.Millisecond).String()
@@ -72,12 +72,23 @@ func printStatus(w io.Writer, s *appdb.Source, st outbox.Status) error {
 		rows = append(rows, []string{fmt.Sprintf("%q:", o.Status), appdb.StrayText(o)})
 	}
 	for _, p := range st.Relays {
-		rows = append(rows, []string{"relay", fmt.Sprintf("%s, %s, has sent %d, seen %s", p.Owner, p.Mode, p.Sent, job.FormatTime(p.Seen))})
+		if p.Seen.After(now) { // by the clock of the database
+			p.Seen = now
+		}
+		rows = append(rows, []string{"relay", fmt.Sprintf("%s, %s, has sent %d, seen %s", hostOf(p), p.Mode, p.Sent, term.Ago(p.Seen, now))})
 	}
 	if len(st.Relays) == 0 {
 		rows = append(rows, []string{"relay", "none within a day"})
 	}
 	return table(w, rows)
+}
+
+// hostOf is how a person knows a relay; the id of its store is in the formats for programs.
+func hostOf(p outbox.Peer) string {
+	if p.PID == 0 {
+		return cmp.Or(p.Host, p.Owner)
+	}
+	return fmt.Sprintf("%s (pid %d)", cmp.Or(p.Host, "a host without a name"), p.PID)
 }
 
 func (a *app) outboxListCommand() *cobra.Command {

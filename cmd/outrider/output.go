@@ -40,6 +40,13 @@ func (o *output) fault() error {
 // flagName is what the name of a flag looks like.
 var flagName = regexp.MustCompile(`^--?[A-Za-z0-9][A-Za-z0-9_-]*$`)
 
+// mayHoldSecret reports whether a word of the command line may hold a password. A DSN
+// does not that is shown as it was written.
+func mayHoldSecret(word string) bool {
+	d, err := appdb.ParseDSN(word)
+	return appdb.MayHoldSecret(word) && (err != nil || d.String() != word)
+}
+
 // mask is what is said of err, without the words of the command line that may hold
 // a password. Of a mistake in those words themselves it is the first line: the
 // next ones show a part of a word.
@@ -47,7 +54,7 @@ func mask(err error, args []string) string {
 	text := err.Error()
 	var words []string
 	for _, word := range args {
-		if len(word) > 2 && word[0] == '-' && word[1] != '-' && appdb.MayHoldSecret(word[2:]) {
+		if len(word) > 2 && word[0] == '-' && word[1] != '-' && mayHoldSecret(word[2:]) {
 			words = append(words, word[2:]) // of a flag with one letter
 		}
 		if name, v, ok := strings.Cut(word, "="); ok && strings.HasPrefix(word, "-") {
@@ -56,7 +63,7 @@ func mask(err error, args []string) string {
 				words = append(words, name)
 			}
 		}
-		if appdb.MayHoldSecret(word) {
+		if mayHoldSecret(word) {
 			words = append(words, word)
 		}
 	}

@@ -36,9 +36,9 @@ func journalOf(t *testing.T, db *sql.DB) (mode string) {
 // TestTheFirstTransactionOfREADME runs it word for word, as somebody does who has
 // nothing yet: after init, in the file that it made.
 func TestTheFirstTransactionOfREADME(t *testing.T) {
-	shell, text := block(t, "A job from a transaction", "sh"), block(t, "A job from a transaction", "sql")
+	commands, text := typed(block(t, "A job from a transaction", "sh")), block(t, "A job from a transaction", "sql")
 	t.Chdir(t.TempDir())
-	first, _, _ := strings.Cut(shell, "#")
+	first := commands[2]
 	if o := try(t, nil, strings.Fields(first)[1:]...); o.code != exitOK {
 		t.Fatalf("%s: %+v", first, o)
 	}

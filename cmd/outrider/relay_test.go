@@ -259,7 +259,7 @@ func TestADatabaseThatIsAwayIsNoReasonToStop(t *testing.T) {
 		t.Errorf("push: got %d", status)
 	}
 	status, body := ask(t, http.DefaultClient, "GET", url+"/ojs/v1/outbox", "")
-	if status != 200 || strings.Count(body, `"state":"trouble"`) != 2 || !strings.Contains(body, "connection refused") || strings.Contains(body, canary) || strings.Contains(body, "ada") {
+	if status != 200 || strings.Count(body, `"state":"trouble"`) != 2 || !strings.Contains(body, "connection refused") || strings.Contains(body, canary) || strings.Contains(body, "ada@") || strings.Contains(body, "ada:") {
 		t.Errorf("got %d %s", status, body)
 	}
 	if code := stop(); code != exitOK {
@@ -299,8 +299,14 @@ func TestParkedRows(t *testing.T) {
 		if o := try(t, nil, "outbox", "ls", db.dsn); o.code != exitOK || strings.Count(o.stdout, "Bad Type") < 4 {
 			t.Errorf("ls: %+v", o)
 		}
-		if o := try(t, nil, "outbox", "status", db.dsn); !strings.Contains(o.stdout, "parked   4") {
+		if o := try(t, nil, "outbox", "status", db.dsn); !strings.Contains(o.stdout, "parked   4") || !strings.Contains(o.stdout, fmt.Sprintf(" (pid %d), on_relay, has sent 0, seen ", os.Getpid())) {
 			t.Errorf("status: %+v", o)
+		}
+		if o := try(t, nil, "outbox", "status", "-o", "json", db.dsn); !strings.Contains(o.stdout, fmt.Sprintf(`"pid":%d,"release":"on_relay"`, os.Getpid())) || !strings.Contains(o.stdout, `"relays":[{"owner":"`) {
+			t.Errorf("status: %+v", o)
+		}
+		if _, body := ask(t, http.DefaultClient, "GET", url+"/ojs/v1/outbox", ""); !strings.Contains(body, fmt.Sprintf(`"pid":%d,"release":"on_relay"`, os.Getpid())) {
+			t.Errorf("GET /outbox: %s", body)
 		}
 		db.exec(t, "UPDATE ojs_outbox SET job_type = 'good.one' WHERE id = 1", "UPDATE ojs_outbox SET job_type = 'good.two' WHERE id = 2")
 		if o := try(t, nil, "outbox", "replay", db.dsn, "1", "99"); o.code != exitOK || !strings.Contains(o.stdout, "1 row is pending again") || !strings.Contains(o.stdout, "1 of the rows") {

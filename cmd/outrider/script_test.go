@@ -21,7 +21,7 @@ import (
 // terminal that is none (but for those of screens_test.go). Beside the commands of
 // package testscript a script has:
 //
-//	server [FLAG...]   starts a server of its own; the commands that follow ask it
+//	server [FLAG...]   starts a server of its own; the commands that follow ask it, at $ADDRESS
 //	stop               has that server end, as SIGTERM does, and waits for it
 //	masked FILE        writes to FILE what the last command printed, with ID1, ID2 …
 //	                   for ids, AGO for times that depend on the clock, and DIR
@@ -48,8 +48,9 @@ func TestScripts(t *testing.T) {
 
 // scripted is the server of a script.
 type scripted struct {
-	cmd  *exec.Cmd
-	logs *bytes.Buffer
+	cmd   *exec.Cmd
+	logs  *bytes.Buffer
+	ended chan struct{} // closed when it has
 }
 
 func scriptServer(ts *testscript.TestScript, neg bool, args []string) {
@@ -57,23 +58,33 @@ func scriptServer(ts *testscript.TestScript, neg bool, args []string) {
 	self, err := os.Executable()
 	ts.Check(err)
 	args = append([]string{"serve", "--listen", "127.0.0.1:0", "--db", ts.MkAbs("outrider.db")}, args...)
-	*s = scripted{cmd: exec.Command(self, args...), logs: &bytes.Buffer{}}
+	*s = scripted{cmd: exec.Command(self, args...), logs: &bytes.Buffer{}, ended: make(chan struct{})}
 	stdout := newLines()
 	s.cmd.Env = append(os.Environ(), asProgram)
 	s.cmd.Dir = ts.MkAbs(".")
 	s.cmd.Stdout, s.cmd.Stderr = stdout, s.logs
 	ts.Check(s.cmd.Start())
+	go func() {
+		_ = s.cmd.Wait() // a script that wants its code looks at the log
+		stdout.Close()
+		close(s.ended)
+	}()
 	ts.Defer(func() {
 		_ = s.cmd.Process.Kill()
-		_ = s.cmd.Wait()
-		stdout.Close()
+		<-s.ended
 	})
 	select {
 	case line := <-stdout.ch:
-		url, _, _ := strings.Cut(strings.TrimPrefix(line, "outrider: listening on "), " ")
+		url, ready := strings.CutPrefix(line, "outrider: listening on ")
+		if !ready {
+			<-s.ended
+			ts.Fatalf("the server does not start:\n%s", s.logs)
+		}
+		url, _, _ = strings.Cut(url, " ")
 		ts.Setenv("OUTRIDER_URL", url)
+		ts.Setenv("ADDRESS", strings.TrimPrefix(url, "http://"))
 	case <-time.After(30 * time.Second):
-		ts.Fatalf("the server does not start:\n%s", s.logs)
+		ts.Fatalf("the server does not start")
 	}
 	go func() {
 		for range stdout.ch { // so that it never waits for a reader
@@ -84,7 +95,7 @@ func scriptServer(ts *testscript.TestScript, neg bool, args []string) {
 func scriptStop(ts *testscript.TestScript, neg bool, args []string) {
 	s := ts.Value("server").(*scripted)
 	ts.Check(s.cmd.Process.Signal(os.Interrupt))
-	_ = s.cmd.Wait() // a script that wants its code looks at the log
+	<-s.ended
 	ts.Check(os.WriteFile(ts.MkAbs("server.log"), s.logs.Bytes(), 0o600))
 }
 
@@ -160,4 +171,34 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s is of no command", f)
 		}
 	}
+}
+
+// TestEveryCommand: each is typed by some script, and each refuses a flag that it does
+// not have in one line, before it does anything.
+func TestEveryCommand(t *testing.T) {
+	files, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var scripts strings.Builder
+	for _, f := range files {
+		raw, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scripts.Write(raw)
+	}
+	eachCommand((&app{}).root(), func(cmd *cobra.Command) {
+		if cmd.Hidden || cmd.Parent() == nil {
+			return
+		}
+		typed := regexp.MustCompile(`(?m)\b` + cmd.CommandPath() + `\b`)
+		if !cmd.HasSubCommands() && !typed.MatchString(scripts.String()) && cmd.Name() != "serve" { // server is serve
+			t.Errorf("no script types %s", cmd.CommandPath())
+		}
+		o := try(t, nil, append(strings.Fields(cmd.CommandPath())[1:], "--frobnicate")...)
+		if o.code != exitUsage || o.stdout != "" || strings.Count(o.stderr, "\n") != 1 || !strings.Contains(o.stderr, "--frobnicate") {
+			t.Errorf("%s --frobnicate: %+v", cmd.CommandPath(), o)
+		}
+	})
 }

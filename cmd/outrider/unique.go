@@ -179,7 +179,7 @@ func (q *question) printKeys(held job.HeldKeys) error {
 	now := q.clock()
 	var rows [][]string
 	for _, k := range held.Keys {
-		rows = append(rows, []string{string(k.JobID), k.Type, k.Queue, string(k.State), term.Ago(k.Since, now), term.Ago(k.Until, now), k.Key})
+		rows = append(rows, []string{string(k.JobID), k.Type, k.Queue, string(k.State), term.About(k.Since, now), term.About(k.Until, now), k.Key})
 	}
 	if err := q.screen.Table(q.out, keyColumns, rows); err != nil || held.Total <= int64(len(held.Keys)) {
 		return err

@@ -83,7 +83,7 @@ func (q *question) printWorkers(all []job.WorkerInfo) error {
 		if w.Stale {
 			state = "stale"
 		}
-		rows = append(rows, []string{w.ID, state, cmp.Or(w.Directive, "-"), strconv.Itoa(w.Active), cmp.Or(w.Hostname, "-"), term.Ago(w.BeatAt, now)})
+		rows = append(rows, []string{w.ID, state, cmp.Or(w.Directive, "-"), strconv.Itoa(w.Active), cmp.Or(w.Hostname, "-"), term.About(w.BeatAt, now)})
 	}
 	return q.screen.Table(q.out, workerColumns, rows)
 }

@@ -35,7 +35,8 @@ import (
 // DSN names a database of the user's.
 type DSN struct {
 	scheme  string // "sqlite", "postgres" or "mysql"
-	shown   string // with neither user nor password
+	shown   string // without the password
+	public  string // without the user, too
 	name    string // of the database, in a word
 	file    string // of sqlite
 	make    bool   // the file is made where it is missing
@@ -44,9 +45,13 @@ type DSN struct {
 	secrets []string // what no message may hold, and what it holds instead
 }
 
-// String is the DSN with three stars for the user and the password, and without
-// parameters.
+// String is the DSN with its user, three stars for a password, and without parameters,
+// but for that which names a socket.
 func (d DSN) String() string { return d.shown }
+
+// Public is String with three stars in the place of the user, too: for whoever may ask
+// the server (contract.md: GET /ojs/v1/outbox).
+func (d DSN) Public() string { return d.public }
 
 // Scheme is one of [SQLite], [Postgres] and [MySQL].
 func (d DSN) Scheme() string { return d.scheme }
@@ -59,7 +64,7 @@ func (d DSN) PG() *pgx.ConnConfig { return d.pg }
 
 // File names a SQLite file.
 func File(path string) DSN {
-	return DSN{scheme: SQLite, shown: "sqlite:" + path, name: "file", file: path}
+	return DSN{scheme: SQLite, shown: "sqlite:" + path, public: "sqlite:" + path, name: "file", file: path}
 }
 
 // GoString is String: %#v shows no password either.
@@ -69,8 +74,24 @@ func (d DSN) GoString() string { return d.shown }
 const (
 	SQLite   = "sqlite"
 	Postgres = "postgres"
-	MySQL    = "mysql"
+	MySQL    = "mysql" // and MariaDB
 )
+
+// mariaDB is another word for MySQL in front of a DSN.
+const mariaDB = "mariadb"
+
+// Kind is the database that a word names, as in a DSN, and whether there is one.
+func Kind(word string) (kind string, ok bool) {
+	switch word {
+	case SQLite, Postgres, MySQL:
+		return word, true
+	case "postgresql":
+		return Postgres, true
+	case mariaDB:
+		return MySQL, true
+	}
+	return "", false
+}
 
 // patience with a database that does not answer.
 const (
@@ -83,26 +104,27 @@ var ownForm = regexp.MustCompile(`@?(tcp|unix|tcp6|tcp4)\(`)
 
 // beginsDSN is what a DSN begins with. A list is parted only in front of it:
 // commas are also in passwords, and between the hosts of PostgreSQL.
-var beginsDSN = regexp.MustCompile(`^\s*(sqlite|postgres|postgresql|mysql):`)
+var beginsDSN = regexp.MustCompile(`^\s*(sqlite|postgres|postgresql|mysql|mariadb):`)
 
 // ParseDSN reads a DSN. What it refuses it does not repeat.
 func ParseDSN(v string) (DSN, error) {
 	scheme, rest, ok := strings.Cut(strings.TrimSpace(v), ":")
+	kind, _ := Kind(scheme)
 	switch {
-	case ok && scheme == SQLite:
+	case ok && kind == SQLite:
 		return parseSQLite(rest)
-	case ok && (scheme == Postgres || scheme == "postgresql"):
+	case ok && kind == Postgres:
 		return parsePostgres(v)
-	case ok && scheme == MySQL && ambiguousUser(rest):
+	case ok && kind == MySQL && ambiguousUser(rest):
 		return DSN{}, errUser
-	case ok && scheme == MySQL:
-		return parseMySQL(rest)
+	case ok && kind == MySQL:
+		return parseMySQL(scheme, rest)
 	case ownForm.MatchString(v):
-		return parseMySQL(v)
+		return parseMySQL(MySQL, v)
 	case !ok || len(scheme) > 20 || strings.ContainsAny(scheme, "@/ ."):
-		return DSN{}, errors.New("does not name the kind of database; write sqlite:./shop.db, postgres://user:password@host/name or mysql://user:password@host/name")
+		return DSN{}, errors.New("does not name the kind of database; write sqlite:./shop.db, postgres://user:password@host/name, mysql://user:password@host/name or mariadb://user:password@host/name")
 	}
-	return DSN{}, errors.New("has an unknown scheme; an outbox is relayed from sqlite:FILE, postgres://… and mysql://…")
+	return DSN{}, errors.New("has an unknown scheme; an outbox is relayed from sqlite:FILE, postgres://…, mysql://… and mariadb://…")
 }
 
 // parseSQLite reads what follows "sqlite:", a file, also behind two slashes.
@@ -115,7 +137,9 @@ func parseSQLite(rest string) (DSN, error) {
 		return DSN{}, err
 	}
 	name := strings.TrimSuffix(path.Base(strings.ReplaceAll(file, `\`, "/")), path.Ext(file))
-	return DSN{scheme: SQLite, shown: "sqlite:" + file, name: word(name), file: file}, nil
+	d := File(file)
+	d.name = word(name)
+	return d, nil
 }
 
 func parsePostgres(v string) (DSN, error) {
@@ -126,8 +150,14 @@ func parsePostgres(v string) (DSN, error) {
 		return DSN{}, err
 	}
 	cfg, err := pgx.ParseConfig(v)
+	if _, plain := pgx.ParseConfig("postgres://u:p@h/d"); err != nil && plain != nil {
+		return DSN{}, errors.New("cannot be read for one of the variables PG… in the environment, such as PGSSLMODE, which has a wrong value")
+	}
 	if err != nil {
-		return DSN{}, errors.New("cannot be read; write postgres://user:password@host:5432/name, with %-escapes for special characters in the password, such as %40 for @" + orValue)
+		return DSN{}, unreadable(sure, pgValues, "postgres://user:password@host:5432/name", func(query string) error {
+			_, err := pgx.ParseConfig(withQuery(v, sure.query, query))
+			return err
+		})
 	}
 	// Nothing is prepared, so that a pooler may give each transaction to another connection.
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
@@ -139,11 +169,24 @@ func parsePostgres(v string) (DSN, error) {
 	if len(hosts) > 1 && cfg.ValidateConnect == nil { // of several hosts one is the primary
 		cfg.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
+	place := strings.Join(hosts, ",") + "/" + cfg.Database
 	if strings.HasPrefix(cfg.Host, "/") {
-		hosts[0] = cfg.Host // a folder with a socket
+		place = "/" + cfg.Database + "?host=" + cfg.Host // a folder with a socket
 	}
-	return DSN{scheme: Postgres, shown: "postgres://***@" + strings.Join(hosts, ",") + "/" + cfg.Database,
-		name: word(cfg.Database), pg: cfg, secrets: secrets(cfg.User, append(sure.secrets(), cfg.Password)...)}, nil
+	return DSN{scheme: Postgres, shown: "postgres://" + account(cfg.User, cfg.Password) + place, public: "postgres://***@" + place,
+		name: word(cfg.Database), pg: cfg, secrets: secrets(append(sure.secrets(), cfg.Password)...)}, nil
+}
+
+// account is the user in front of a host. Parsers have been kept from every DSN in
+// which it may be a part of the password.
+func account(user, password string) string {
+	switch {
+	case password != "":
+		return url.User(user).String() + ":***@"
+	case user != "":
+		return url.User(user).String() + "@"
+	}
+	return ""
 }
 
 // hostsOf are the hosts of a DSN of PostgreSQL, with their ports.
@@ -155,81 +198,13 @@ func hostsOf(cfg *pgx.ConnConfig) []string {
 	return hosts
 }
 
-// parseMySQL reads what follows "mysql:", as a URL or in the driver's own form.
-func parseMySQL(v string) (DSN, error) {
-	read := mysqlURL
-	if ownForm.MatchString(v) {
-		read = mysqlOwn
-	}
-	cfg, passwords, err := read(v)
-	if err != nil {
-		return DSN{}, err
-	}
-	if cfg.DBName == "" {
-		return DSN{}, errors.New("names no database; write mysql://user:password@host:3306/name")
-	}
-	cfg.Timeout = cmp.Or(cfg.Timeout, DialTimeout)
-	cfg.ReadTimeout, cfg.WriteTimeout = cmp.Or(cfg.ReadTimeout, ioTimeout), cmp.Or(cfg.WriteTimeout, ioTimeout)
-	cfg.ParseTime, cfg.MultiStatements = false, false
-	cfg.InterpolateParams = true // one journey per statement, and nothing prepared in a pooler
-	cfg.RejectReadOnly = true    // a primary that has become a replica: look for the new one
-	cfg.Logger = &mysql.NopLogger{}
-	cfg.ConnectionAttributes = "program_name:outrider"
-	return DSN{scheme: MySQL, shown: "mysql://***@" + cfg.Addr + "/" + cfg.DBName, name: word(cfg.DBName),
-		my: cfg, secrets: secrets(cfg.User, passwords...)}, nil
-}
-
-// orValue goes on about a DSN that a driver cannot read.
-const orValue = "; or the value of a parameter may be wrong, or the file that it names cannot be read"
-
-// errMySQL is what is said of a DSN that the driver cannot read.
-var errMySQL = errors.New("cannot be read; write mysql://user:password@host:3306/name, with %-escapes for special characters in the password, such as %40 for @" + orValue)
-
-// mysqlURL reads //user:password@host:port/name?parameters of the driver.
-func mysqlURL(v string) (*mysql.Config, []string, error) {
-	sure, err := sureParts(v, mysqlParameters)
-	if err != nil {
-		return nil, nil, err
-	}
-	u, err := url.Parse("mysql:" + v)
-	if err != nil || u.Host == "" {
-		return nil, nil, errMySQL
-	}
-	cfg, err := mysql.ParseDSN("/?" + u.RawQuery)
-	if err != nil {
-		return nil, nil, errMySQL
-	}
-	cfg.User, cfg.Net, cfg.Addr, cfg.DBName = u.User.Username(), "tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "3306")), strings.TrimPrefix(u.Path, "/")
-	cfg.Passwd, _ = u.User.Password()
-	return cfg, sure.secrets(), nil
-}
-
-// mysqlOwn reads user:password@tcp(host:port)/name?parameters.
-func mysqlOwn(v string) (*mysql.Config, []string, error) {
-	own := strings.TrimPrefix(v, "//")
-	if err := sureOwn(own); err != nil {
-		return nil, nil, err
-	}
-	cfg, err := mysql.ParseDSN(own)
-	if err != nil {
-		return nil, nil, errMySQL
-	}
-	return cfg, []string{cfg.Passwd}, nil
-}
-
 // secrets are pairs for a strings.Replacer: what no message may hold, and what
-// stands there instead. A user's name may be any word, so it goes only where
-// drivers put it.
-func secrets(user string, passwords ...string) (pairs []string) {
+// stands there instead. The user is none: who it is that has no right must be said.
+func secrets(passwords ...string) (pairs []string) {
 	slices.SortFunc(passwords, func(a, b string) int { return len(b) - len(a) }) // one may begin with another
 	for _, p := range slices.Compact(passwords) {
 		if p != "" {
 			pairs = append(pairs, p, "***")
-		}
-	}
-	if user != "" {
-		for _, form := range []string{"user=%s ", "user '%s'", "user \"%s\"", "role \"%s\"", "database \"%s\""} {
-			pairs = append(pairs, fmt.Sprintf(form, user), fmt.Sprintf(form, "***"))
 		}
 	}
 	return pairs
@@ -320,7 +295,7 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return conn, nil
 }
 
-// Scrub is err in one line, without the user and the password. What it was is
+// Scrub is err in one line, without the password. What it was is
 // still told by errors.Is, but not by errors.As or Unwrap.
 func (d DSN) Scrub(err error) error {
 	if err == nil {

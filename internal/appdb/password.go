@@ -17,7 +17,7 @@ import (
 var errUnsure = errors.New("is ambiguous: it is not clear where the password ends; write scheme://user:password@host/name, with %-escapes for special characters in the password: %40 for @, %2F for /, %3F for ?, %23 for #, %3A for :, %25 for %, %26 for &")
 
 // errUser is what is said of mysql:word@tcp(host)/name: the word may be a user or a password.
-var errUser = errors.New("is ambiguous: mysql may be the kind of database or the user; write user@tcp(host)/name, or mysql://user@host/name, or mysql://mysql:password@host/name if mysql is the user")
+var errUser = errors.New("is ambiguous: its first word may be the kind of database or the user; write user@tcp(host)/name, or mysql://user@host/name, or mysql://mysql:password@host/name if mysql is the user")
 
 // errBehind is what is said of parameters that may be a part of the password before them.
 var errBehind = errors.New("has parameters after the password that may be part of it; put the password last")
@@ -47,19 +47,21 @@ var pgNames = strings.Fields(`host port database dbname user password passfile c
 	tcp_keepalives_idle tcp_keepalives_interval tcp_keepalives_count work_mem temp_buffers jit plan_cache_mode bytea_output
 	default_query_exec_mode statement_cache_capacity description_cache_capacity`)
 
-// mysqlNames are those of a DSN of MySQL: of the driver, and variables of a session.
+// mysqlNames are those of a DSN of MySQL: of the driver, variables of a session, and
+// the path of a socket, which is ours to read.
 var mysqlNames = strings.Fields(`allowallfiles allowcleartextpasswords allowfallbacktoplaintext allownativepasswords allowoldpasswords
 	checkconnliveness clientfoundrows charset collation columnswithalias compress interpolateparams loc multistatements parsetime
 	timetruncate readtimeout rejectreadonly serverpubkey strict timeout tls writetimeout maxallowedpacket connectionattributes
 	time_zone sql_mode autocommit tx_isolation transaction_isolation tx_read_only transaction_read_only wait_timeout net_read_timeout net_write_timeout
-	lock_wait_timeout innodb_lock_wait_timeout max_execution_time max_statement_time interactive_timeout wsrep_sync_wait`)
+	lock_wait_timeout innodb_lock_wait_timeout max_execution_time max_statement_time interactive_timeout wsrep_sync_wait
+	socket`)
 
 // secretParameters are those that hold a password.
 var secretParameters = strings.Fields(`password sslpassword`)
 
 // placing are the parameters that name what is printed, dialled or read. Behind
 // a password they may be a part of it.
-var placing = strings.Fields(`host port database dbname user passfile service servicefile sslkey sslcert sslrootcert`)
+var placing = strings.Fields(`host port database dbname user passfile service servicefile sslkey sslcert sslrootcert socket`)
 
 // parts are those of a DSN in the form of a URL, as they are written.
 type parts struct {
@@ -150,24 +152,27 @@ func sureQuery(query string, taken parameters) error {
 // ownRest is what follows the network in the form of the MySQL driver: address)/name?parameters.
 var ownRest = regexp.MustCompile(`^[A-Za-z0-9._:%\[\]/-]*\)/[^/@?#()&=\s]*(?:\?([^@/#]*))?$`)
 
-// sureOwn checks user:password@tcp(host:port)/name?parameters. A password ends at
-// the network, so it may hold anything but another one.
-func sureOwn(v string) error {
+// sureOwn checks user:password@tcp(host:port)/name?parameters, and returns the latter.
+// A password ends at the network, so it may hold anything but another one.
+func sureOwn(v string) (query string, err error) {
 	marks := ownForm.FindAllStringIndex(v, -1)
 	if len(marks) != 1 {
-		return errUnsure
+		return "", errUnsure
 	}
 	at, end := marks[0][0], marks[0][1]
 	user, _, _ := strings.Cut(v[:at], ":")
 	rest := ownRest.FindStringSubmatch(v[end:])
 	if rest == nil || at > 0 && v[at] != '@' || strings.ContainsAny(user, "/= \t") || strings.Contains(v[:at], "://") {
-		return errUnsure // the latter are of another form
+		return "", errUnsure // the latter are of another form
 	}
-	return sureQuery(rest[1], mysqlParameters)
+	if socket, _, err := cutSocket(rest[1]); err != nil || socket != "" {
+		return "", errors.New("has a socket as a parameter; write user:password@unix(/path)/name, or " + socketForm)
+	}
+	return rest[1], sureQuery(rest[1], mysqlParameters)
 }
 
-// ambiguousUser reports whether what follows "mysql:" may also be a password, and
-// mysql the user: mysql:word@tcp(host)/name.
+// ambiguousUser reports whether what follows "mysql:" or "mariadb:" may also be a
+// password, and that the user: mysql:word@tcp(host)/name.
 func ambiguousUser(rest string) bool {
 	mark := ownForm.FindStringIndex(rest)
 	return mark != nil && mark[0] > 0 && !strings.HasPrefix(rest, "//") && !strings.Contains(rest[:mark[0]], ":")

@@ -41,33 +41,44 @@ func TestDSNsThatAreNotSure(t *testing.T) {
 
 // TestWhatIsSaidOfADSN: each refusal names the way out, and no part of the DSN.
 func TestWhatIsSaidOfADSN(t *testing.T) {
-	const noUser, unknown, value = "write user@tcp(host)/name, or mysql://user@host/name", "options=-c%20name%3Dvalue", "the value of a parameter may be wrong, or the file that it names cannot be read"
+	const noUser, unknown = "write user@tcp(host)/name, or mysql://user@host/name", "options=-c%20name%3Dvalue"
 	for v, want := range map[string]string{
-		"mysql:canary@tcp(h)/shop":                           noUser,
-		"mysql:canary@unix(/run/canary.sock)/shop":           noUser,
-		"postgres://h/shop?canary=5":                         unknown,
-		"postgres://h/shop?canary":                           unknown,
-		"postgres://h/shop?canary.=5":                        unknown,
-		"postgres://h/shop?can-ary.x=5":                      unknown,
-		"postgres://h/shop?password=a&canary.b=5":            "put the password last",
-		"postgres://h/shop?sslpassword=a&canary.b=5":         "put the password last",
-		"mysql://h/shop?canary=5":                            "is not supported",
-		"mysql://h/shop?canary.b=5":                          "is not supported",
-		"canary@tcp(h)/shop?canary=5":                        "is not supported",
-		"postgres://h/shop?sslrootcert=/nope/canary.pem":     value,
-		"postgres://h/shop?sslmode=canary":                   value,
-		"postgres://h/shop?connect_timeout=canary":           value,
-		"postgres://h/shop?service=canary&servicefile=/nope": value,
-		"mysql://h/shop?parseTime=canary":                    value,
-		"mysql://h/shop?tls=canary":                          value,
-		"canary@tcp(h)/shop?timeout=canary":                  value,
+		"mysql:canary@tcp(h)/shop":                                                    noUser,
+		"mysql:canary@unix(/run/canary.sock)/shop":                                    noUser,
+		"postgres://h/shop?canary=5":                                                  unknown,
+		"postgres://h/shop?canary":                                                    unknown,
+		"postgres://h/shop?canary.=5":                                                 unknown,
+		"postgres://h/shop?can-ary.x=5":                                               unknown,
+		"postgres://h/shop?password=a&canary.b=5":                                     "put the password last",
+		"postgres://h/shop?sslpassword=a&canary.b=5":                                  "put the password last",
+		"mysql://h/shop?canary=5":                                                     "is not supported",
+		"mysql://h/shop?canary.b=5":                                                   "is not supported",
+		"canary@tcp(h)/shop?canary=5":                                                 "is not supported",
+		"mariadb:canary@tcp(h)/shop":                                                  noUser,
+		"postgres://h/shop?sslrootcert=/nope/canary.pem":                              "a file that cannot be read in the parameter sslrootcert: no such file",
+		"postgres://h/shop?sslmode=verify-full&sslcert=/nope/canary.pem&sslkey=/nope": "in the parameter sslcert: no such file",
+		"postgres://h/shop?sslmode=canary":                                            "value of the parameter sslmode; it must be disable, allow, prefer, require, verify-ca or verify-full",
+		"postgres://h/shop?application_name=x&sslmode=canary&connect_timeout=5":       "the parameter sslmode;",
+		"postgres://h/shop?sslmode=canary&connect_timeout=canary":                     "the parameter sslmode;",
+		"postgres://h/shop?connect_timeout=canary":                                    "the parameter connect_timeout; it must be a number of seconds",
+		"postgres://h/shop?target_session_attrs=canary&password=canary":               "the parameter target_session_attrs; it must be any,",
+		"postgres://h/shop?service=canary&servicefile=/nope":                          "in the parameter servicefile: no such file",
+		"postgres://ada:canary@h:port/shop":                                           "wrong port",
+		"postgres://ada:canary/shop":                                                  "wrong port",
+		"mysql://ada:canary@h:99999/shop":                                             "wrong port",
+		"mysql://ada:canary@/shop":                                                    "names no host",
+		"mysql://h/shop?parseTime=canary":                                             "the parameter parseTime; it must be true or false",
+		"mysql://h/shop?charset=utf8mb4&tls=canary":                                   "the parameter tls; it must be true, false, skip-verify or preferred",
+		"mariadb://h/shop?socket=canary":                                              "the parameter socket; it must be one absolute path",
+		"mysql://ada:canary@db.test/shop?socket=/canary":                              "names a host and a socket",
+		"canary:ca?nary@tcp(h)/shop?timeout=canary":                                   "the parameter timeout; it must be a duration",
 	} {
 		if _, err := ParseDSN(v); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "canary") || strings.Contains(err.Error(), "nope") {
 			t.Errorf("%s: got %v, want it to say: %s", v, err, want)
 		}
 	}
 	d, err := ParseDSN("postgres://ada:pw@h/shop?app.tenant=5&sslmode=disable&myApp.Role_2=x&password=pw")
-	if err != nil || d.shown != "postgres://***@h:5432/shop" || d.pg.RuntimeParams["app.tenant"] != "5" || d.pg.RuntimeParams["myApp.Role_2"] != "x" {
+	if err != nil || d.shown != "postgres://ada:***@h:5432/shop" || d.pg.RuntimeParams["app.tenant"] != "5" || d.pg.RuntimeParams["myApp.Role_2"] != "x" {
 		t.Errorf("got %s, %v", d, err)
 	}
 }
@@ -90,7 +101,7 @@ func TestNoPartOfAPasswordIsShownOrDialled(t *testing.T) {
 		if d.scheme != w.Scheme {
 			t.Fatalf("taken for one of %s: %s", d.scheme, d)
 		}
-		if part := testdb.Leak(d.String()+d.name, password); part != "" || !strings.Contains(d.String(), w.Host) {
+		if part := testdb.Leak(d.String()+d.Public()+d.name, password); part != "" || !strings.Contains(d.String(), w.Host) {
 			t.Fatalf("%q of it is shown: %s", part, d)
 		}
 		if read := d.password(); !strings.Contains(password, "%") && read != password {

@@ -71,18 +71,6 @@ func open(ctx context.Context, d DSN, table string) (*Source, error) {
 	return &Source{DSN: d, name: d.name, DB: db, Dialect: dialect, made: made}, nil
 }
 
-// Init makes the tables. A SQLite file that is made for them is put in WAL mode,
-// in which the relay and the app do not wait for each other; how one that is there
-// keeps its journal is the affair of its app.
-func (s *Source) Init(ctx context.Context) error {
-	if s.made {
-		if _, err := s.DB.ExecContext(ctx, "PRAGMA journal_mode = WAL"); err != nil {
-			return s.Fault(job.Unavailable, err.Error())
-		}
-	}
-	return s.about(outbox.Init(ctx, s.DB, s.Dialect))
-}
-
 // Check says all that is wrong with the outbox, and what mends it. ticks asks for
 // what schedules of several servers need besides.
 func (s *Source) Check(ctx context.Context, ticks bool) error {
@@ -165,7 +153,7 @@ func (s *Source) Name() string { return s.name }
 
 // Status asks the database how the outbox is.
 func (s *Source) Status(ctx context.Context) httpapi.OutboxStatus {
-	st := httpapi.OutboxStatus{Name: s.name, Database: s.DSN.String(), Table: s.Dialect.Table(), Release: string(s.Mode), State: "running"}
+	st := httpapi.OutboxStatus{Name: s.name, Database: s.DSN.Public(), Table: s.Dialect.Table(), Release: string(s.Mode), State: "running"}
 	if s.Relay != nil {
 		now := s.Relay.State()
 		if now.Err != nil {
@@ -190,7 +178,7 @@ func (s *Source) Status(ctx context.Context) httpapi.OutboxStatus {
 	st.Pending, st.Taken, st.Relayed, st.Sent, st.Parked = is.Pending, is.Taken, is.Relayed, is.Sent, is.Parked
 	st.Oldest, st.Lag = is.Oldest, is.Lag
 	for _, p := range is.Relays {
-		st.Relays = append(st.Relays, httpapi.OutboxRelay{Owner: p.Owner, Release: string(p.Mode), Sent: p.Sent, SeenAt: p.Seen})
+		st.Relays = append(st.Relays, httpapi.OutboxRelay{Owner: p.Owner, Host: p.Host, PID: p.PID, Release: string(p.Mode), Sent: p.Sent, SeenAt: p.Seen})
 	}
 	return st
 }

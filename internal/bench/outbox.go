@@ -41,7 +41,7 @@ func (b *bench) outbox(ctx context.Context) (results []Result, err error) {
 		}
 		err = errors.Join(err, src.DB.Close())
 	}()
-	if err := src.Init(ctx); err != nil {
+	if _, err := src.Init(ctx, false); err != nil {
 		return nil, err
 	}
 	for _, way := range wakings(src) {

@@ -202,13 +202,13 @@ func (d *demo) table(jobs []*job.Job) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	fmt.Fprintf(d.stdout, "\n%-7s%-38s%-11s%9s%17s\n", "ORDER", "JOB", "STATE", "ATTEMPTS", "COMMIT TO START")
+	fmt.Fprintf(d.stdout, "\n%-7s%-38s%-11s%8s%16s\n", "ORDER", "JOB", "STATE", "ATTEMPT", "COMMIT TO START")
 	for _, o := range d.orders {
 		j := byOrder[o.ID]
 		if j == nil {
 			continue // check says so
 		}
-		fmt.Fprintf(d.stdout, "%-7d%-38s%-11s%9d%17s\n", o.ID, j.ID, j.State, j.Attempt, took(o.started.Sub(o.committed)))
+		fmt.Fprintf(d.stdout, "%-7d%-38s%-11s%8d%16s\n", o.ID, j.ID, j.State, j.Attempt, took(o.started.Sub(o.committed)))
 	}
 	fmt.Fprintln(d.stdout)
 }
@@ -229,6 +229,8 @@ That was one machine, two databases and three processes. Next, with your own:
 
   %[1]s outbox init sqlite:./shop.db
   %[1]s serve --outbox sqlite:./shop.db
-  sqlite3 shop.db "INSERT INTO ojs_outbox (job_type, job_args) VALUES ('email.send', '[\"ada@example.com\"]')"
+  %[1]s work --exec 'email.send=cat'
+  %[1]s outbox add sqlite:./shop.db email.send ada@example.com
+  %[1]s job ls
 `, self)
 }

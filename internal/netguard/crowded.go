@@ -38,6 +38,6 @@ func (c *fileLimit) report(err error) {
 		c.calm.Reset(crowdedFor)
 		return
 	}
-	c.log.Warn("no more connections can be accepted because too many files are open; new callers wait, and health cannot be checked. Raise the limit (ulimit -n, LimitNOFILE=) or open fewer connections", "limit", filesAllowed(), "err", err)
+	c.log.Warn("no more connections can be accepted because too many files are open; new callers wait, and health cannot be checked. Raise the limit (ulimit -n, LimitNOFILE=) or open fewer connections", "limit", FilesAllowed(), "err", err)
 	c.calm = time.AfterFunc(crowdedFor, func() { c.log.Info("connections are accepted again") })
 }

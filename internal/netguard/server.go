@@ -36,7 +36,7 @@ func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 // setting is what an operator raises to have more, as the log and a caller who is
 // refused are told.
 func Guard(srv *http.Server, ln net.Listener, most int, setting string, log *slog.Logger) net.Listener {
-	l := limit(framed{late{&fileLimit{Listener: ln, log: log}, new(lookout)}}, most, filesAllowed(), setting, log)
+	l := limit(framed{late{&fileLimit{Listener: ln, log: log}, new(lookout)}}, most, FilesAllowed(), setting, log)
 	srv.ConnState = l.state
 	return l
 }

@@ -115,8 +115,8 @@ func removeStale(ctx context.Context, path string) error {
 	return nil
 }
 
-// filesAllowed is how many files this process may have open; 0 if not known.
-func filesAllowed() int {
+// FilesAllowed is how many files this process may have open; 0 if not known.
+func FilesAllowed() int {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
 		return 0

@@ -22,8 +22,9 @@ var common = Statements{
 	Bury:     `UPDATE ojs_outbox_relays SET until = 0 WHERE owner = ? AND until <= {now}`,
 	Held:     `SELECT id, job_id, {written}, answered_by FROM ojs_outbox WHERE owner = ? AND status = 'relayed' AND id > ? ORDER BY id LIMIT ?`,
 	Reached:  `SELECT coalesce(epoch, ''), coalesce(upto, 0) FROM ojs_outbox_relays WHERE owner = ?`,
-	Peers:    `SELECT owner, mode, sent, seen_at FROM ojs_outbox_relays WHERE seen_at >= ?`,
+	Peers:    `SELECT owner, mode, sent, seen_at, coalesce(host, '') FROM ojs_outbox_relays WHERE seen_at >= ?`,
 	List:     `SELECT id, left(job_type, 255), {tries}, {written}, error FROM ojs_outbox WHERE status = 'parked' AND id > ? ORDER BY id LIMIT ?`,
+	Row:      `SELECT coalesce(job_id, ''), left(job_type, 1024), left(job_args, 1048577), coalesce(left(job_options, 1048577), ''), status, coalesce(owner, ''), {tries}, next_try_at, coalesce(error, ''), {written}, coalesce(sent_at, 0), coalesce(answered_by, '') FROM ojs_outbox WHERE id = ?`,
 	Replay:   `{update} SET status = 'pending', error = NULL, next_try_at = 0 WHERE status = 'parked' AND id IN ({ids})`,
 	Discard:  `{delete} WHERE status = 'parked' AND id IN ({ids})`,
 

@@ -68,9 +68,9 @@ type Statements struct {
 	// Back gives the rows that are taken, and not relayed, to everybody: owner.
 	Back string
 
-	// Renew says that an owner lives so much longer: owner, mode, length in ms. Where
-	// one relay works at a time there is a fourth, a time: it changes no row if
-	// another's lease ends behind that time, or is not over.
+	// Renew says that an owner lives so much longer, and in which process: owner, mode,
+	// length in ms, host. Where one relay works at a time there is a fifth, a time: it
+	// changes no row if another's lease ends behind that time, or is not over.
 	Renew string
 	Leave string // owner: it has stopped, and its lease ends at 1, which says so
 	Count string // number of rows, epoch, Seq, owner: it has sent so many more, to its disk in that epoch up to that event
@@ -89,10 +89,14 @@ type Statements struct {
 	Held  string // owner, above this id, limit; returns id, job_id or NULL, created_at, answered_by or NULL of its relayed rows, by id
 	// Reached returns the epoch, or an empty text, and the Seq that Count has noted: owner.
 	Reached string
-	Peers   string // since; returns owner, mode, sent, seen_at of those that were seen since
+	Peers   string // since; returns owner, mode, sent, seen_at, host of those that were seen since
 
-	Stats   string // returns status, number, the least created_at
-	List    string // above this id, limit; returns id, job_type, attempts, created_at, error or NULL of parked rows, by id
+	Stats string // returns status, number, the least created_at
+	List  string // above this id, limit; returns id, job_type, attempts, created_at, error or NULL of parked rows, by id
+	// Row returns all of one row: id; job_id, job_type, job_args, job_options, status, owner,
+	// attempts, next_try_at, error, created_at, sent_at, answered_by. What is NULL is an
+	// empty text or 0.
+	Row     string
 	Replay  string // no parameter; of {ids} the parked rows are pending again
 	Discard string // no parameter; of {ids} the parked rows go
 

@@ -46,16 +46,16 @@ func fold(line string, columns, indent int) (out []string) {
 		at := -1
 		used := 0
 		for i, r := range line {
-			if used > columns {
+			if used > columns && at >= 0 {
 				break
 			}
-			if r == ' ' && i > indent && strings.TrimSpace(line[:i]) != "" {
+			if r == ' ' && i > indent && strings.TrimSpace(line[:i]) != "" && strings.TrimSpace(line[i:]) != "" {
 				at = i
 			}
 			used += runeWidth(r)
 		}
 		if at < 0 {
-			break // one word that is longer than the line
+			break // one word
 		}
 		out = append(out, strings.TrimRight(line[:at], " "))
 		line = strings.Repeat(" ", indent) + strings.TrimLeft(line[at:], " ")

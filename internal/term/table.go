@@ -97,11 +97,11 @@ func (s Screen) fit(columns []Column, widths []int) (shown []int) {
 	}
 	natural := slices.Clone(widths)
 	for s.Width > 0 && over() > 0 {
-		// The widest that may be cut loses one column after the other.
-		widest := -1
+		// The one that is furthest above the least that it needs loses a column of the screen.
+		widest, most := -1, 0
 		for _, c := range shown {
-			if least := columns[c].Min; least > 0 && widths[c] > max(least, Width(columns[c].Head)) && (widest < 0 || widths[c] > widths[widest]) {
-				widest = c
+			if spare := widths[c] - max(columns[c].Min, Width(columns[c].Head)); columns[c].Min > 0 && spare > most {
+				widest, most = c, spare
 			}
 		}
 		if widest >= 0 {

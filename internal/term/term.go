@@ -111,6 +111,18 @@ func Ago(t, now time.Time) string {
 	return "now"
 }
 
+// About is [Ago] in the largest unit alone, for the columns of tables: 2h ago.
+func About(t, now time.Time) string {
+	text := Ago(t, now)
+	if parts := strings.Fields(text); len(parts) == 3 {
+		if parts[0] == "in" {
+			return "in " + parts[1]
+		}
+		return parts[0] + " ago"
+	}
+	return text
+}
+
 // Span is a number of seconds in the two largest units that it has: 2d 3h.
 func Span(seconds int64) string {
 	units := []struct {

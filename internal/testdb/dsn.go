@@ -8,7 +8,7 @@ import (
 
 // awkward are what passwords are made of, and what ends one where it should not.
 var awkward = []string{"@", "/", "?", "#", ":", "%", "%40", "%zz", "&", "=", "+", ",", ";", " ", "\\", "'", "\"", "(", ")", "[", "]", "`", "$", "ü",
-	"@tcp(", ")/", "?password=", "&host=", "&a.", "?a.", "://", "mysql:", "postgres://", ",sqlite:", "0", "1234", "q", "xyzzy", "Plugh"}
+	"@tcp(", ")/", "?password=", "&host=", "&a.", "?a.", "://", "mysql:", "postgres://", ",sqlite:", ",mariadb:", "?socket=/", "0", "1234", "q", "xyzzy", "Plugh"}
 
 // A Way is a form of DSN with a place for a password, and what may be seen and dialled of it.
 type Way struct{ Before, Behind, Scheme, Host string }
@@ -24,6 +24,9 @@ func Ways() []Way {
 		{"mysql:root:", "@tcp(db.test:3)/vault", "mysql", "db.test:3"},
 		{"root:", "@tcp(db.test:3)/vault?collation=utf8mb4_bin", "mysql", "db.test:3"},
 		{"root:", "@unix(/run/my.sock)/vault", "mysql", "/run/my.sock"},
+		{"mariadb://root:", "@localhost/vault?socket=/run/my.sock", "mysql", "/run/my.sock"},
+		{"mariadb:root:", "@unix(/run/my.sock)/vault", "mysql", "/run/my.sock"},
+		{"mysql://localhost/vault?tls=false&socket=/run/my.sock&password=", "", "", ""},
 		{"mysqli://root:", "@db.test/vault", "", ""},
 		{"host=db.test user=root password=", " dbname=vault", "", ""},
 		{"postgres:host=db.test user=root password=", "", "", ""},

@@ -34,6 +34,8 @@ type OutboxStatus struct {
 // OutboxRelay is a job server that relays an outbox, or has within the last day.
 type OutboxRelay struct {
 	Owner   string
+	Host    string // of its newest process; empty if it is not known
+	PID     int
 	Release string
 	Sent    int64
 	SeenAt  time.Time
@@ -72,6 +74,10 @@ func appendOutbox(b *rawjson.Writer, o OutboxStatus) {
 		b.Time("oldest_at", o.Oldest)
 		objects(b, "relays", o.Relays, func(b *rawjson.Writer, r OutboxRelay) {
 			b.Str("owner", r.Owner)
+			if r.Host != "" {
+				b.Str("host", r.Host)
+				b.Int("pid", int64(r.PID))
+			}
 			b.Str("release", r.Release)
 			b.Int("sent", r.Sent)
 			b.Time("seen_at", r.SeenAt)

@@ -15,20 +15,26 @@ func appendWorkflow(b *rawjson.Writer, w *job.Workflow) {
 	workflowHead(b, w)
 	b.Int("jobs_total", int64(w.Total)).Int("jobs_completed", int64(w.Completed)).Int("jobs_failed", int64(w.Failed))
 	b.Int("steps_already_completed", int64(w.Completed))
-	objects(b, "steps", w.Steps, appendStep)
-	if w.Kind == job.KindBatch {
-		b.Object("callbacks")
-		for _, s := range w.Callbacks {
-			b.Object(s.Callback)
-			appendStep(b, s)
-			b.End()
-		}
-		b.End()
-	}
+	appendSteps(b, w.Kind, w.Steps, w.Callbacks)
 	b.Object("metadata").Time("created_at", w.CreatedAt).Time("started_at", w.CreatedAt)
 	ended(b, w)
 	b.Int("job_count", int64(w.Total)).Int("completed_count", int64(w.Completed)).Int("failed_count", int64(w.Failed)).End()
 	failedSteps(b, w)
+}
+
+// appendSteps appends the steps of a workflow, or of one that is a step itself.
+func appendSteps(b *rawjson.Writer, kind job.WorkflowKind, steps, calls []job.WorkflowStep) {
+	objects(b, "steps", steps, appendStep)
+	if kind != job.KindBatch {
+		return
+	}
+	b.Object("callbacks")
+	for _, s := range calls {
+		b.Object(s.Callback)
+		appendStep(b, s)
+		b.End()
+	}
+	b.End()
 }
 
 // workflowHead appends what a line of a list says, too.
@@ -80,6 +86,9 @@ func appendStep(b *rawjson.Writer, s job.WorkflowStep) {
 	b.Time("started_at", s.StartedAt).Time("completed_at", s.FinishedAt)
 	if len(s.Result) > 0 && s.Result[0] == '{' { // one client reads no other
 		b.Raw("result", s.Result)
+	}
+	if s.Kind != job.KindJob {
+		appendSteps(b, s.Kind, s.Steps, s.Callbacks)
 	}
 }
 
@@ -180,6 +189,9 @@ type stepObject struct {
 	StartedAt time.Time        `json:"started_at"`
 	EndedAt   time.Time        `json:"completed_at"`
 	Result    json.RawMessage  `json:"result"`
+	Steps     []stepObject     `json:"steps"`
+
+	Callbacks map[string]stepObject `json:"callbacks"`
 }
 
 func (o *workflowObject) workflow() (*job.Workflow, error) {
@@ -191,15 +203,20 @@ func (o *workflowObject) workflow() (*job.Workflow, error) {
 	if o.State == job.WorkflowCancelled {
 		w.FinishedAt = o.StoppedAt
 	}
-	for _, s := range o.Steps {
-		w.Steps = append(w.Steps, s.step())
+	w.Steps, w.Callbacks = stepsOf(o.Steps, o.Callbacks)
+	return w, nil
+}
+
+func stepsOf(list []stepObject, named map[string]stepObject) (steps, calls []job.WorkflowStep) {
+	for _, s := range list {
+		steps = append(steps, s.step())
 	}
 	for _, name := range callbackNames {
-		if s, ok := o.Callbacks[name]; ok {
-			w.Callbacks = append(w.Callbacks, s.step())
+		if s, ok := named[name]; ok {
+			calls = append(calls, s.step())
 		}
 	}
-	return w, nil
+	return steps, calls
 }
 
 func (o stepObject) step() job.WorkflowStep {
@@ -210,6 +227,7 @@ func (o stepObject) step() job.WorkflowStep {
 	if len(o.DependsOn) > 0 {
 		s.DependsOn = o.DependsOn
 	}
+	s.Steps, s.Callbacks = stepsOf(o.Steps, o.Callbacks)
 	return s
 }
 

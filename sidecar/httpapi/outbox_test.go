@@ -25,7 +25,7 @@ func (f *fakeOutbox) Name() string { return f.name }
 func (f *fakeOutbox) Status(context.Context) OutboxStatus {
 	s := OutboxStatus{Name: f.name, Database: "postgres://***@db:5432/" + f.name, Table: "ojs_outbox", Release: "on_relay", State: "running",
 		Counted: true, Pending: 3, Taken: 2, Sent: 1, Parked: 3, Oldest: noon.Add(-1500 * time.Millisecond), Lag: 1500 * time.Millisecond,
-		Relays: []OutboxRelay{{Owner: "0123456789abcdef", Release: "on_relay", Sent: 1200, SeenAt: noon}}}
+		Relays: []OutboxRelay{{Owner: "0123456789abcdef", Host: "web-1", PID: 4711, Release: "on_relay", Sent: 1200, SeenAt: noon}}}
 	if f.name == "down" {
 		return OutboxStatus{Name: f.name, Database: s.Database, Table: s.Table, Release: s.Release, State: "trouble",
 			Error: "outbox table ojs_outbox: connection refused", ErrorAt: noon}

@@ -41,7 +41,8 @@ CREATE TABLE IF NOT EXISTS shop_jobs_relays (
   mode    VARCHAR(16) NOT NULL, -- 'on_relay' or 'on_complete'
   sent    BIGINT      NOT NULL DEFAULT 0,
   epoch   VARCHAR(64),          -- of its disk, when it took the newest job
-  upto    BIGINT                -- and the event there behind that job
+  upto    BIGINT,               -- and the event there behind that job
+  host    VARCHAR(64)           -- its newest process: 'web-1:4711', with its pid
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
 -- The ticks of schedules that several job servers keep: each is decided once, by
@@ -88,8 +89,8 @@ SELECT CONCAT('the table ', w.tab, ' has the engine ', COALESCE(t.engine, 'of a 
 FROM (SELECT 1 AS n, 'shop_jobs' AS tab UNION ALL SELECT 2, 'shop_jobs_relays' UNION ALL SELECT 3, 'shop_jobs_identity') AS w
 LEFT JOIN information_schema.tables t ON t.table_schema = DATABASE() AND t.table_name = w.tab WHERE t.table_name IS NOT NULL AND COALESCE(t.engine, '') <> 'InnoDB' ORDER BY w.n
 SELECT CONCAT(w.tab, '.', w.name, CASE
-  WHEN c.column_name IS NULL THEN CONCAT(': the column is missing; ', IF(w.required = 1, 'expected ', CONCAT('run: ALTER TABLE ', w.tab, ' ADD COLUMN ', w.name, ' ')), w.type,
-    IF(w.required = 0 AND w.type = 'varchar', '(64)', ''))
+  WHEN c.column_name IS NULL THEN CONCAT(': the column is missing; ', IF(w.required = 1 AND d.def IS NULL, 'expected ', CONCAT('run: ALTER TABLE ', w.tab, ' ADD COLUMN ', w.name, ' ')), w.type,
+    IF(w.type = 'varchar' AND (w.required = 0 OR d.def IS NOT NULL), '(64)', ''), COALESCE(CONCAT(' NOT NULL ', d.def), ''))
   WHEN NOT FIND_IN_SET(c.data_type, w.types) THEN CONCAT(': expected ', w.type, ', found ', c.data_type)
   WHEN c.character_maximum_length < w.len THEN CONCAT(': expected at least ', w.len, ' characters, found ', c.column_type)
   ELSE ': expected NOT NULL, found a column that may be NULL' END)
@@ -115,9 +116,15 @@ FROM (
   UNION ALL SELECT 19, 'shop_jobs', 'answered_by', 'varchar', 'varchar,char', 36, 0
   UNION ALL SELECT 20, 'shop_jobs_relays', 'epoch', 'varchar', 'varchar', 16, 0
   UNION ALL SELECT 21, 'shop_jobs_relays', 'upto', 'bigint', 'bigint', 0, 0
+  UNION ALL SELECT 22, 'shop_jobs_relays', 'host', 'varchar', 'varchar,char', 64, 0
 ) AS w
 JOIN information_schema.tables t ON t.table_schema = DATABASE() AND t.table_name = w.tab
 LEFT JOIN information_schema.columns c ON c.table_schema = DATABASE() AND c.table_name = w.tab AND c.column_name = w.name
+LEFT JOIN (  SELECT 2 AS n, 'shop_jobs' AS tab, 'status' AS name, 'DEFAULT ''pending''' AS def
+  UNION ALL SELECT 3, 'shop_jobs', 'attempts', 'DEFAULT 0'
+  UNION ALL SELECT 4, 'shop_jobs', 'next_try_at', 'DEFAULT 0'
+  UNION ALL SELECT 5, 'shop_jobs', 'created_at', 'DEFAULT (TIMESTAMPDIFF(MICROSECOND, ''1970-01-01'', UTC_TIMESTAMP(3)) DIV 1000)'
+  UNION ALL SELECT 6, 'shop_jobs_relays', 'sent', 'DEFAULT 0') AS d ON d.tab = w.tab AND d.name = w.name
 WHERE c.column_name IS NULL OR NOT FIND_IN_SET(c.data_type, w.types) OR c.character_maximum_length < w.len
   OR w.required = 1 AND c.is_nullable = 'YES'
 ORDER BY w.n
@@ -144,14 +151,20 @@ FROM (
   UNION ALL SELECT 19, 'shop_jobs', 'answered_by', 'varchar', 'varchar,char', 36, 0
   UNION ALL SELECT 20, 'shop_jobs_relays', 'epoch', 'varchar', 'varchar', 16, 0
   UNION ALL SELECT 21, 'shop_jobs_relays', 'upto', 'bigint', 'bigint', 0, 0
+  UNION ALL SELECT 22, 'shop_jobs_relays', 'host', 'varchar', 'varchar,char', 64, 0
 ) AS w
 JOIN information_schema.tables t ON t.table_schema = DATABASE() AND t.table_name = w.tab
 LEFT JOIN information_schema.columns c ON c.table_schema = DATABASE() AND c.table_name = w.tab AND c.column_name = w.name
+LEFT JOIN (  SELECT 2 AS n, 'shop_jobs' AS tab, 'status' AS name, 'DEFAULT ''pending''' AS def
+  UNION ALL SELECT 3, 'shop_jobs', 'attempts', 'DEFAULT 0'
+  UNION ALL SELECT 4, 'shop_jobs', 'next_try_at', 'DEFAULT 0'
+  UNION ALL SELECT 5, 'shop_jobs', 'created_at', 'DEFAULT (TIMESTAMPDIFF(MICROSECOND, ''1970-01-01'', UTC_TIMESTAMP(3)) DIV 1000)'
+  UNION ALL SELECT 6, 'shop_jobs_relays', 'sent', 'DEFAULT 0') AS d ON d.tab = w.tab AND d.name = w.name
 WHERE w.tab = 'shop_jobs' AND w.name IN ('job_type', 'job_args', 'job_options', 'error') AND c.character_set_name <> 'utf8mb4'
 ORDER BY w.n
 SELECT CONCAT(w.tab, '.', w.name, ': has no default; expected ', w.def) FROM (
   SELECT 1 AS n, 'shop_jobs' AS tab, 'id' AS name, 'AUTO_INCREMENT' AS def
-  UNION ALL SELECT 2, 'shop_jobs', 'status', 'DEFAULT ''pending'''
+  UNION ALL   SELECT 2 AS n, 'shop_jobs' AS tab, 'status' AS name, 'DEFAULT ''pending''' AS def
   UNION ALL SELECT 3, 'shop_jobs', 'attempts', 'DEFAULT 0'
   UNION ALL SELECT 4, 'shop_jobs', 'next_try_at', 'DEFAULT 0'
   UNION ALL SELECT 5, 'shop_jobs', 'created_at', 'DEFAULT (TIMESTAMPDIFF(MICROSECOND, ''1970-01-01'', UTC_TIMESTAMP(3)) DIV 1000)'
@@ -207,9 +220,9 @@ SELECT 1 FROM shop_jobs WHERE status = 'pending' AND next_try_at <= ? LIMIT 1
 == Back
 UPDATE shop_jobs FORCE INDEX (shop_jobs_owner) SET status = 'pending', owner = NULL WHERE owner = ? AND status = 'taken'
 == Renew
-INSERT INTO shop_jobs_relays (owner, mode, until, seen_at)
-VALUES (?, ?, (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000) + ?, (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000))
-ON DUPLICATE KEY UPDATE mode = VALUES(mode), until = VALUES(until), seen_at = VALUES(seen_at)
+INSERT INTO shop_jobs_relays (owner, mode, until, seen_at, host)
+VALUES (?, ?, (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000) + ?, (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000), ?)
+ON DUPLICATE KEY UPDATE mode = VALUES(mode), until = VALUES(until), seen_at = VALUES(seen_at), host = VALUES(host)
 == Leave
 UPDATE shop_jobs_relays SET until = 1 WHERE owner = ? AND until > 0
 == Count
@@ -233,13 +246,15 @@ SELECT id, job_id, CASE WHEN created_at BETWEEN 0 AND 281474976710655 THEN creat
 == Reached
 SELECT coalesce(epoch, ''), coalesce(upto, 0) FROM shop_jobs_relays WHERE owner = ?
 == Peers
-SELECT owner, mode, sent, seen_at FROM shop_jobs_relays WHERE seen_at >= ?
+SELECT owner, mode, sent, seen_at, coalesce(host, '') FROM shop_jobs_relays WHERE seen_at >= ?
 == Stats
 SELECT w.status, count(*), coalesce(min(NULLIF(w.at, 0)), 0) FROM (
   SELECT CASE WHEN status IN ('taken', 'relayed') AND owner IS NULL THEN CONCAT(status, ' by nobody') ELSE status END AS status, CASE WHEN created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END AS at FROM shop_jobs) AS w
 GROUP BY w.status
 == List
 SELECT id, left(job_type, 255), LEAST(GREATEST(attempts, 0), 1000000000), CASE WHEN created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END, error FROM shop_jobs WHERE status = 'parked' AND id > ? ORDER BY id LIMIT ?
+== Row
+SELECT coalesce(job_id, ''), left(job_type, 1024), left(job_args, 1048577), coalesce(left(job_options, 1048577), ''), status, coalesce(owner, ''), LEAST(GREATEST(attempts, 0), 1000000000), next_try_at, coalesce(error, ''), CASE WHEN created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END, coalesce(sent_at, 0), coalesce(answered_by, '') FROM shop_jobs WHERE id = ?
 == Replay
 UPDATE shop_jobs FORCE INDEX (PRIMARY) SET status = 'pending', error = NULL, next_try_at = 0 WHERE status = 'parked' AND id IN ({ids})
 == Discard
@@ -278,8 +293,8 @@ SELECT CONCAT('the table ', w.tab, ' has the engine ', COALESCE(t.engine, 'of a 
 FROM (SELECT 4 AS n, 'shop_jobs_ticks' AS tab) AS w
 LEFT JOIN information_schema.tables t ON t.table_schema = DATABASE() AND t.table_name = w.tab WHERE t.table_name IS NOT NULL AND COALESCE(t.engine, '') <> 'InnoDB' ORDER BY w.n
 SELECT CONCAT(w.tab, '.', w.name, CASE
-  WHEN c.column_name IS NULL THEN CONCAT(': the column is missing; ', IF(w.required = 1, 'expected ', CONCAT('run: ALTER TABLE ', w.tab, ' ADD COLUMN ', w.name, ' ')), w.type,
-    IF(w.required = 0 AND w.type = 'varchar', '(64)', ''))
+  WHEN c.column_name IS NULL THEN CONCAT(': the column is missing; ', IF(w.required = 1 AND d.def IS NULL, 'expected ', CONCAT('run: ALTER TABLE ', w.tab, ' ADD COLUMN ', w.name, ' ')), w.type,
+    IF(w.type = 'varchar' AND (w.required = 0 OR d.def IS NOT NULL), '(64)', ''), COALESCE(CONCAT(' NOT NULL ', d.def), ''))
   WHEN NOT FIND_IN_SET(c.data_type, w.types) THEN CONCAT(': expected ', w.type, ', found ', c.data_type)
   WHEN c.character_maximum_length < w.len THEN CONCAT(': expected at least ', w.len, ' characters, found ', c.column_type)
   ELSE ': expected NOT NULL, found a column that may be NULL' END)
@@ -292,6 +307,11 @@ FROM (
 ) AS w
 JOIN information_schema.tables t ON t.table_schema = DATABASE() AND t.table_name = w.tab
 LEFT JOIN information_schema.columns c ON c.table_schema = DATABASE() AND c.table_name = w.tab AND c.column_name = w.name
+LEFT JOIN (  SELECT 2 AS n, 'shop_jobs' AS tab, 'status' AS name, 'DEFAULT ''pending''' AS def
+  UNION ALL SELECT 3, 'shop_jobs', 'attempts', 'DEFAULT 0'
+  UNION ALL SELECT 4, 'shop_jobs', 'next_try_at', 'DEFAULT 0'
+  UNION ALL SELECT 5, 'shop_jobs', 'created_at', 'DEFAULT (TIMESTAMPDIFF(MICROSECOND, ''1970-01-01'', UTC_TIMESTAMP(3)) DIV 1000)'
+  UNION ALL SELECT 6, 'shop_jobs_relays', 'sent', 'DEFAULT 0') AS d ON d.tab = w.tab AND d.name = w.name
 WHERE c.column_name IS NULL OR NOT FIND_IN_SET(c.data_type, w.types) OR c.character_maximum_length < w.len
   OR w.required = 1 AND c.is_nullable = 'YES'
 ORDER BY w.n

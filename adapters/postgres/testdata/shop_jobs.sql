@@ -46,7 +46,8 @@ CREATE TABLE IF NOT EXISTS shop_jobs_relays (
   mode    TEXT   NOT NULL, -- 'on_relay' or 'on_complete'
   sent    BIGINT NOT NULL DEFAULT 0,
   epoch   TEXT,            -- of its disk, when it took the newest job
-  upto    BIGINT           -- and the event there behind that job
+  upto    BIGINT,          -- and the event there behind that job
+  host    TEXT             -- its newest process: 'web-1:4711', with its pid
 );
 
 -- The ticks of schedules that several job servers keep: each is decided once, by
@@ -97,7 +98,7 @@ GROUP BY w.name ORDER BY min(w.n)
 SELECT 'row level security hides rows of ' || w.name || ' from the user of the relay; run as its owner: ALTER TABLE ' || w.name || ' DISABLE ROW LEVEL SECURITY'
 FROM (VALUES (1, 'shop_jobs'), (2, 'shop_jobs_relays'), (3, 'shop_jobs_identity')) AS w(n, name) WHERE to_regclass(w.name) IS NOT NULL AND row_security_active(to_regclass(w.name)) ORDER BY w.n
 SELECT w.tab || '.' || w.name || CASE
-  WHEN a.attname IS NULL THEN ': the column is missing; ' || CASE WHEN w.required THEN 'expected ' ELSE 'run: ALTER TABLE ' || w.tab || ' ADD COLUMN ' || w.name || ' ' END || w.types[1]
+  WHEN a.attname IS NULL THEN ': the column is missing; ' || CASE WHEN w.required AND d.def IS NULL THEN 'expected ' ELSE 'run: ALTER TABLE ' || w.tab || ' ADD COLUMN ' || w.name || ' ' END || w.types[1] || coalesce(' NOT NULL ' || d.def, '')
   WHEN format_type(a.atttypid, NULL) <> ALL (w.types) THEN ': expected ' || w.types[1] || ', found ' || format_type(a.atttypid, NULL)
   WHEN a.atttypmod BETWEEN 4 AND w.len + 3 THEN ': expected at least ' || w.len || ' characters, found ' || format_type(a.atttypid, a.atttypmod)
   ELSE ': expected NOT NULL, found a column that may be NULL' END
@@ -122,17 +123,22 @@ FROM (VALUES
   (18, 'shop_jobs_identity', 'value', ARRAY['text', 'character varying'], 32, true),
   (19, 'shop_jobs', 'answered_by', ARRAY['text', 'character varying'], 36, false),
   (20, 'shop_jobs_relays', 'epoch', ARRAY['text', 'character varying'], 16, false),
-  (21, 'shop_jobs_relays', 'upto', ARRAY['bigint'], 0, false)
+  (21, 'shop_jobs_relays', 'upto', ARRAY['bigint'], 0, false),
+  (22, 'shop_jobs_relays', 'host', ARRAY['text', 'character varying'], 64, false)
 ) AS w(n, tab, name, types, len, required)
 LEFT JOIN pg_attribute a ON a.attrelid = to_regclass(w.tab) AND a.attname = w.name AND NOT a.attisdropped
+LEFT JOIN (VALUES (2, 'shop_jobs', 'status', 'DEFAULT ''pending'''),
+  (3, 'shop_jobs', 'attempts', 'DEFAULT 0'), (4, 'shop_jobs', 'next_try_at', 'DEFAULT 0'),
+  (5, 'shop_jobs', 'created_at', 'DEFAULT (extract(epoch FROM clock_timestamp()) * 1000)::bigint'),
+  (6, 'shop_jobs_relays', 'sent', 'DEFAULT 0')) AS d(n, tab, name, def) ON d.tab = w.tab AND d.name = w.name
 WHERE to_regclass(w.tab) IS NOT NULL AND (a.attname IS NULL OR format_type(a.atttypid, NULL) <> ALL (w.types)
   OR a.atttypmod BETWEEN 4 AND w.len + 3 OR w.required AND NOT a.attnotnull)
 ORDER BY w.n
 SELECT w.tab || '.' || w.name || ': has no default; expected ' || w.def
-FROM (VALUES (1, 'shop_jobs', 'id', 'GENERATED ALWAYS AS IDENTITY'), (2, 'shop_jobs', 'status', 'DEFAULT ''pending'''),
+FROM (SELECT 1 AS n, 'shop_jobs' AS tab, 'id' AS name, 'GENERATED ALWAYS AS IDENTITY' AS def UNION ALL SELECT * FROM (VALUES (2, 'shop_jobs', 'status', 'DEFAULT ''pending'''),
   (3, 'shop_jobs', 'attempts', 'DEFAULT 0'), (4, 'shop_jobs', 'next_try_at', 'DEFAULT 0'),
   (5, 'shop_jobs', 'created_at', 'DEFAULT (extract(epoch FROM clock_timestamp()) * 1000)::bigint'),
-  (6, 'shop_jobs_relays', 'sent', 'DEFAULT 0')) AS w(n, tab, name, def)
+  (6, 'shop_jobs_relays', 'sent', 'DEFAULT 0')) AS d(n, tab, name, def)) AS w
 JOIN pg_attribute a ON a.attrelid = to_regclass(w.tab) AND a.attname = w.name AND NOT a.attisdropped
 WHERE NOT a.atthasdef AND a.attidentity = '' ORDER BY w.n
 SELECT w.told FROM (VALUES
@@ -186,9 +192,9 @@ SELECT 1 FROM shop_jobs WHERE status = 'pending' AND next_try_at <= $1 LIMIT 1
 == Back
 UPDATE shop_jobs SET status = 'pending', owner = NULL WHERE owner = $1 AND status = 'taken'
 == Renew
-INSERT INTO shop_jobs_relays (owner, mode, until, seen_at)
-VALUES ($1, $2, (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $3, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
-ON CONFLICT (owner) DO UPDATE SET mode = excluded.mode, until = excluded.until, seen_at = excluded.seen_at
+INSERT INTO shop_jobs_relays (owner, mode, until, seen_at, host)
+VALUES ($1, $2, (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $3, (extract(epoch FROM clock_timestamp()) * 1000)::bigint, $4)
+ON CONFLICT (owner) DO UPDATE SET mode = excluded.mode, until = excluded.until, seen_at = excluded.seen_at, host = excluded.host
 == Leave
 UPDATE shop_jobs_relays SET until = 1 WHERE owner = $1 AND until > 0
 == Count
@@ -211,13 +217,16 @@ SELECT id, job_id, CASE WHEN created_at BETWEEN 0 AND 281474976710655 THEN creat
 == Reached
 SELECT coalesce(epoch, ''), coalesce(upto, 0) FROM shop_jobs_relays WHERE owner = $1
 == Peers
-SELECT owner, mode, sent, seen_at FROM shop_jobs_relays WHERE seen_at >= $1
+SELECT owner, mode, sent, seen_at, coalesce(host, '') FROM shop_jobs_relays WHERE seen_at >= $1
 == Stats
 SELECT w.status, count(*), coalesce(min(NULLIF(w.at, 0)), 0) FROM (
   SELECT CASE WHEN status IN ('taken', 'relayed') AND owner IS NULL THEN status || ' by nobody' ELSE status END AS status, CASE WHEN created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END AS at FROM shop_jobs) AS w
 GROUP BY w.status
 == List
 SELECT id, left(job_type, 255), least(greatest(attempts, 0), 1000000000), CASE WHEN created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END, error FROM shop_jobs WHERE status = 'parked' AND id > $1 ORDER BY id LIMIT $2
+== Row
+SELECT coalesce(job_id, ''), left(job_type, 1024), left(job_args::text, 1048577), coalesce(left(job_options::text, 1048577), ''), status, coalesce(owner, ''), least(greatest(attempts, 0), 1000000000),
+  next_try_at, coalesce(error, ''), CASE WHEN created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END, coalesce(sent_at, 0), coalesce(answered_by, '') FROM shop_jobs WHERE id = $1
 == Replay
 UPDATE shop_jobs SET status = 'pending', error = NULL, next_try_at = 0 WHERE status = 'parked' AND id IN ({ids})
 == Discard
@@ -258,7 +267,7 @@ GROUP BY w.name ORDER BY min(w.n)
 SELECT 'row level security hides rows of ' || w.name || ' from the user of the relay; run as its owner: ALTER TABLE ' || w.name || ' DISABLE ROW LEVEL SECURITY'
 FROM (VALUES (4, 'shop_jobs_ticks')) AS w(n, name) WHERE to_regclass(w.name) IS NOT NULL AND row_security_active(to_regclass(w.name)) ORDER BY w.n
 SELECT w.tab || '.' || w.name || CASE
-  WHEN a.attname IS NULL THEN ': the column is missing; ' || CASE WHEN w.required THEN 'expected ' ELSE 'run: ALTER TABLE ' || w.tab || ' ADD COLUMN ' || w.name || ' ' END || w.types[1]
+  WHEN a.attname IS NULL THEN ': the column is missing; ' || CASE WHEN w.required AND d.def IS NULL THEN 'expected ' ELSE 'run: ALTER TABLE ' || w.tab || ' ADD COLUMN ' || w.name || ' ' END || w.types[1] || coalesce(' NOT NULL ' || d.def, '')
   WHEN format_type(a.atttypid, NULL) <> ALL (w.types) THEN ': expected ' || w.types[1] || ', found ' || format_type(a.atttypid, NULL)
   WHEN a.atttypmod BETWEEN 4 AND w.len + 3 THEN ': expected at least ' || w.len || ' characters, found ' || format_type(a.atttypid, a.atttypmod)
   ELSE ': expected NOT NULL, found a column that may be NULL' END
@@ -270,6 +279,10 @@ FROM (VALUES
   (5, 'shop_jobs_ticks', 'last_row', ARRAY['bigint'], 0, false)
 ) AS w(n, tab, name, types, len, required)
 LEFT JOIN pg_attribute a ON a.attrelid = to_regclass(w.tab) AND a.attname = w.name AND NOT a.attisdropped
+LEFT JOIN (VALUES (2, 'shop_jobs', 'status', 'DEFAULT ''pending'''),
+  (3, 'shop_jobs', 'attempts', 'DEFAULT 0'), (4, 'shop_jobs', 'next_try_at', 'DEFAULT 0'),
+  (5, 'shop_jobs', 'created_at', 'DEFAULT (extract(epoch FROM clock_timestamp()) * 1000)::bigint'),
+  (6, 'shop_jobs_relays', 'sent', 'DEFAULT 0')) AS d(n, tab, name, def) ON d.tab = w.tab AND d.name = w.name
 WHERE to_regclass(w.tab) IS NOT NULL AND (a.attname IS NULL OR format_type(a.atttypid, NULL) <> ALL (w.types)
   OR a.atttypmod BETWEEN 4 AND w.len + 3 OR w.required AND NOT a.attnotnull)
 ORDER BY w.n

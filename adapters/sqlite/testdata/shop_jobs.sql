@@ -46,7 +46,8 @@ CREATE TABLE IF NOT EXISTS shop_jobs_relays (
   mode    TEXT    NOT NULL, -- 'on_relay' or 'on_complete'
   sent    INTEGER NOT NULL DEFAULT 0,
   epoch   TEXT,             -- of its disk, when it took the newest job
-  upto    INTEGER           -- and the event there behind that job
+  upto    INTEGER,          -- and the event there behind that job
+  host    TEXT              -- its newest process: 'web-1:4711', with its pid
 );
 
 -- The ticks of schedules that several job servers keep: each is decided once, by
@@ -79,13 +80,16 @@ SELECT file FROM pragma_database_list WHERE name = 'main'
 WITH w(n, name) AS (VALUES (1, 'shop_jobs'), (2, 'shop_jobs_relays'), (3, 'shop_jobs_identity'))
 SELECT 'the table ' || name || ' is missing; make it with: outrider outbox init DSN' FROM w
 WHERE name NOT IN (SELECT name FROM sqlite_master) AND (n = 1 OR 'shop_jobs' IN (SELECT name FROM sqlite_master)) ORDER BY n
-WITH w(n, tab, name) AS (VALUES (1, 'shop_jobs', 'id'), (2, 'shop_jobs', 'job_id'), (3, 'shop_jobs', 'job_type'),
-  (4, 'shop_jobs', 'job_args'), (5, 'shop_jobs', 'job_options'), (6, 'shop_jobs', 'status'), (7, 'shop_jobs', 'owner'),
-  (8, 'shop_jobs', 'attempts'), (9, 'shop_jobs', 'next_try_at'), (10, 'shop_jobs', 'created_at'), (11, 'shop_jobs', 'sent_at'),
-  (12, 'shop_jobs', 'error'), (13, 'shop_jobs_relays', 'owner'), (14, 'shop_jobs_relays', 'until'), (15, 'shop_jobs_relays', 'seen_at'),
-  (16, 'shop_jobs_relays', 'mode'), (17, 'shop_jobs_relays', 'sent'), (18, 'shop_jobs_identity', 'one'), (19, 'shop_jobs_identity', 'value'),
-  (20, 'shop_jobs', 'answered_by'), (21, 'shop_jobs_relays', 'epoch'), (22, 'shop_jobs_relays', 'upto'))
-SELECT tab || '.' || name || ': the column is missing' || CASE WHEN n < 20 THEN '' ELSE '; run: ALTER TABLE ' || tab || ' ADD COLUMN ' || name || CASE n WHEN 22 THEN ' INTEGER' ELSE ' TEXT' END END FROM w
+WITH w(n, tab, name, def) AS (VALUES (1, 'shop_jobs', 'id', NULL), (2, 'shop_jobs', 'job_id', 'TEXT'),
+  (3, 'shop_jobs', 'job_type', NULL), (4, 'shop_jobs', 'job_args', NULL), (5, 'shop_jobs', 'job_options', 'TEXT NOT NULL DEFAULT ''{}'''),
+  (6, 'shop_jobs', 'status', 'TEXT NOT NULL DEFAULT ''pending'''), (7, 'shop_jobs', 'owner', 'TEXT'),
+  (8, 'shop_jobs', 'attempts', 'INTEGER NOT NULL DEFAULT 0'), (9, 'shop_jobs', 'next_try_at', 'INTEGER NOT NULL DEFAULT 0'),
+  (10, 'shop_jobs', 'created_at', NULL), (11, 'shop_jobs', 'sent_at', 'INTEGER'), (12, 'shop_jobs', 'error', 'TEXT'),
+  (13, 'shop_jobs_relays', 'owner', NULL), (14, 'shop_jobs_relays', 'until', NULL), (15, 'shop_jobs_relays', 'seen_at', NULL),
+  (16, 'shop_jobs_relays', 'mode', NULL), (17, 'shop_jobs_relays', 'sent', 'INTEGER NOT NULL DEFAULT 0'),
+  (18, 'shop_jobs_identity', 'one', NULL), (19, 'shop_jobs_identity', 'value', NULL), (20, 'shop_jobs', 'answered_by', 'TEXT'),
+  (21, 'shop_jobs_relays', 'epoch', 'TEXT'), (22, 'shop_jobs_relays', 'upto', 'INTEGER'), (23, 'shop_jobs_relays', 'host', 'TEXT'))
+SELECT tab || '.' || name || ': the column is missing' || coalesce('; run: ALTER TABLE ' || tab || ' ADD COLUMN ' || name || ' ' || def, '') FROM w
 WHERE tab IN (SELECT name FROM sqlite_master) AND NOT EXISTS (SELECT 1 FROM pragma_table_info(w.tab) AS c WHERE c.name = w.name) ORDER BY n
 SELECT 'shop_jobs.id: expected INTEGER PRIMARY KEY AUTOINCREMENT; without it the id of a deleted row comes again, and its job would count as sent'
 FROM sqlite_master WHERE type = 'table' AND name = 'shop_jobs' AND upper(sql) NOT LIKE '%AUTOINCREMENT%'
@@ -134,10 +138,10 @@ DELETE FROM shop_jobs WHERE status = 'sent' AND id IN ({ids})
 == Back
 
 == Renew
-INSERT INTO shop_jobs_relays (owner, mode, until, seen_at)
-SELECT ?1, ?2, CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER) + ?3, CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER)
-WHERE NOT EXISTS (SELECT 1 FROM shop_jobs_relays WHERE owner <> ?1 AND until > min(?4, CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER)))
-ON CONFLICT (owner) DO UPDATE SET mode = excluded.mode, until = excluded.until, seen_at = excluded.seen_at
+INSERT INTO shop_jobs_relays (owner, mode, until, seen_at, host)
+SELECT ?1, ?2, CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER) + ?3, CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER), ?4
+WHERE NOT EXISTS (SELECT 1 FROM shop_jobs_relays WHERE owner <> ?1 AND until > min(?5, CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER)))
+ON CONFLICT (owner) DO UPDATE SET mode = excluded.mode, until = excluded.until, seen_at = excluded.seen_at, host = excluded.host
 == Leave
 UPDATE shop_jobs_relays SET until = 1 WHERE owner = ? AND until > 0
 == Count
@@ -158,13 +162,18 @@ SELECT id, CAST(job_id AS TEXT), CASE WHEN typeof(created_at) = 'integer' AND cr
 == Reached
 SELECT coalesce(epoch, ''), coalesce(upto, 0) FROM shop_jobs_relays WHERE owner = ?
 == Peers
-SELECT owner, mode, sent, seen_at FROM shop_jobs_relays WHERE seen_at >= ?
+SELECT owner, mode, sent, seen_at, coalesce(host, '') FROM shop_jobs_relays WHERE seen_at >= ?
 == Stats
 SELECT w.status, count(*), coalesce(min(NULLIF(w.at, 0)), 0) FROM (
   SELECT CASE WHEN status IN ('taken', 'relayed') AND owner IS NULL THEN status || ' by nobody' ELSE status END AS status, CASE WHEN typeof(created_at) = 'integer' AND created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END AS at FROM shop_jobs) AS w
 GROUP BY w.status
 == List
 SELECT id, ifnull(substr(job_type, 1, 255), ''), min(max(CAST(ifnull(attempts, 0) AS INTEGER), 0), 1000000000), CASE WHEN typeof(created_at) = 'integer' AND created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END, error FROM shop_jobs WHERE status = 'parked' AND id > ? ORDER BY id LIMIT ?
+== Row
+SELECT ifnull(CAST(job_id AS TEXT), ''), substr(CAST(job_type AS BLOB), 1, 1024), substr(CAST(job_args AS BLOB), 1, 1048577),
+  ifnull(substr(CAST(job_options AS BLOB), 1, 1048577), ''), ifnull(CAST(status AS TEXT), ''), ifnull(CAST(owner AS TEXT), ''), min(max(CAST(ifnull(attempts, 0) AS INTEGER), 0), 1000000000),
+  CAST(ifnull(next_try_at, 0) AS INTEGER), ifnull(CAST(error AS TEXT), ''), CASE WHEN typeof(created_at) = 'integer' AND created_at BETWEEN 0 AND 281474976710655 THEN created_at ELSE 0 END, CAST(ifnull(sent_at, 0) AS INTEGER), ifnull(CAST(answered_by AS TEXT), '')
+FROM shop_jobs WHERE id = ?
 == Replay
 UPDATE shop_jobs SET status = 'pending', error = NULL, next_try_at = 0 WHERE status = 'parked' AND id IN ({ids})
 == Discard
@@ -193,8 +202,8 @@ SQLITE_BUSY
 == TickAudit
 SELECT 'the table shop_jobs_ticks is missing; make it with: outrider outbox init DSN'
 WHERE 'shop_jobs' IN (SELECT name FROM sqlite_master) AND 'shop_jobs_ticks' NOT IN (SELECT name FROM sqlite_master)
-WITH w(n, name) AS (VALUES (1, 'name'), (2, 'at'), (3, 'job_id'), (4, 'last_id'), (5, 'last_row'))
-SELECT 'shop_jobs_ticks.' || name || ': the column is missing' FROM w
+WITH w(n, name, def) AS (VALUES (1, 'name', NULL), (2, 'at', NULL), (3, 'job_id', 'TEXT'), (4, 'last_id', 'TEXT'), (5, 'last_row', 'INTEGER'))
+SELECT 'shop_jobs_ticks.' || name || ': the column is missing' || coalesce('; run: ALTER TABLE shop_jobs_ticks ADD COLUMN ' || name || ' ' || def, '') FROM w
 WHERE 'shop_jobs_ticks' IN (SELECT name FROM sqlite_master) AND name NOT IN (SELECT name FROM pragma_table_info('shop_jobs_ticks')) ORDER BY n
 WITH w(n, cols, uniq, told) AS (VALUES
   (1, 'at,name', 1, 'shop_jobs_ticks: expected PRIMARY KEY (name, at)'),
