@@ -1,6 +1,7 @@
 package sqlitestore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -133,9 +134,10 @@ func (o RestoreOptions) copyBeside(ctx context.Context, backup, path string) err
 	if err != nil {
 		return err
 	}
-	_, params, err := forReading(backup)
+	_, params, still, err := forReading(backup)
 	if err == nil {
 		_, err = fillPart(ctx, backup, params, part, BackupOptions{Progress: o.Progress})
+		err = cmp.Or(still(), err)
 	}
 	if err == nil {
 		err = part.place(path+restoreSuffix, false)
