@@ -19,7 +19,7 @@ func (c *Client) Explain(ctx context.Context, e job.Checked) (job.Explanation, e
 // more than 200 is read in several requests, so it is not a snapshot.
 func (c *Client) HeldKeys(ctx context.Context, f job.Filter) (job.HeldKeys, error) {
 	want := min(max(cmp.Or(f.Limit, 50), 1), maxList)
-	f = job.Filter{Queue: f.Queue, Type: f.Type, States: f.States, Offset: f.Offset, Cursor: f.Cursor}
+	f = job.Filter{Dedup: f.Dedup, Queue: f.Queue, Type: f.Type, States: f.States, Offset: f.Offset, Cursor: f.Cursor}
 	var all job.HeldKeys
 	for first := true; ; first = false {
 		f.Limit = min(want-len(all.Keys), wire.PageMax)

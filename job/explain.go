@@ -71,3 +71,9 @@ func (j *Job) HeldKey() HeldKey {
 	}
 	return c
 }
+
+// HeldDedup is what a list shows of a job that holds a deduplication key.
+func (j *Job) HeldDedup() HeldKey {
+	id, until := j.DedupKey()
+	return HeldKey{Key: id, JobID: j.ID, Type: j.Type, Queue: j.Queue, State: j.State, Since: j.CreatedAt, Until: until}
+}

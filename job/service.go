@@ -233,7 +233,8 @@ type KeyService interface {
 	// HeldKeys lists the unique keys that are held, those of the newest ids first:
 	// each once, with the newest of its jobs that has not ended, or else with the
 	// finished one that Holds it still.
-	// Of f it heeds Queue, Type, States, Limit, Offset and Cursor.
+	// Of f it heeds Queue, Type, States, Limit, Offset and Cursor; and Dedup, with which
+	// it lists the deduplication keys that are held, of which the Key is the id in the queue.
 	HeldKeys(ctx context.Context, f Filter) (HeldKeys, error)
 	// ReleaseKey takes a unique key off every job that carries it, and says off
 	// how many. The jobs stay, and run.

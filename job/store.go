@@ -324,8 +324,10 @@ type Filter struct {
 	Type      string // exact, or a prefix that ends in *
 	Dead      bool   // dead letters only, newest death first; otherwise newest id first
 	Tenant    string
-	Holding   bool   // of each unique key one job: the newest that has not ended, else the one that Holds it
-	ErrorType string // type of the latest error; with Dead only
+	Holding   bool      // of each unique key one job: the newest that has not ended, else the one that Holds it
+	Dedup     bool      // those that hold a deduplication key at Now
+	Now       time.Time // of Dedup; a Service takes its own
+	ErrorType string    // type of the latest error; with Dead only
 	Since     time.Time
 	Until     time.Time
 	Limit     int // 1 to 1000; a Service takes 0 as 50, a Store wants a number

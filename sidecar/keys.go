@@ -22,11 +22,15 @@ func (s *Sidecar) Explain(ctx context.Context, c job.Checked) (job.Explanation, 
 
 // HeldKeys lists the unique keys that are held; see [job.KeyService].
 func (s *Sidecar) HeldKeys(ctx context.Context, f job.Filter) (job.HeldKeys, error) {
-	f = job.Filter{Holding: true, Queue: f.Queue, Type: f.Type, States: f.States, Limit: f.Limit, Offset: f.Offset, Cursor: f.Cursor}
+	f = job.Filter{Holding: !f.Dedup, Dedup: f.Dedup, Now: s.now(), Queue: f.Queue, Type: f.Type, States: f.States, Limit: f.Limit, Offset: f.Offset, Cursor: f.Cursor}
 	page, err := s.Jobs(ctx, f)
 	c := job.HeldKeys{Total: page.Total, AtLeast: page.AtLeast, Next: page.Next}
 	for _, j := range page.Jobs {
-		c.Keys = append(c.Keys, j.HeldKey())
+		key := j.HeldKey
+		if f.Dedup {
+			key = j.HeldDedup
+		}
+		c.Keys = append(c.Keys, key())
 	}
 	return c, err
 }

@@ -86,7 +86,16 @@ func (s *Sidecar) TenantStats(ctx context.Context, tenant string) (job.TenantSta
 
 // Queue reads a queue; see [job.Operator].
 func (s *Sidecar) Queue(ctx context.Context, name string) (job.Queue, error) {
-	return view(ctx, s, func(tx job.ReadTx) (job.Queue, error) { return tx.Queue(name) })
+	q, err := view(ctx, s, func(tx job.ReadTx) (job.Queue, error) { return tx.Queue(name) })
+	if name == job.DefaultQueue && err != nil && job.KindOf(err) == job.NotFound {
+		return s.freshDefault(), nil
+	}
+	return q, err
+}
+
+// freshDefault is the default queue before its first job. It is always there.
+func (s *Sidecar) freshDefault() job.Queue {
+	return job.Queue{Name: job.DefaultQueue, CreatedAt: s.started, Counts: map[job.State]int64{}}
 }
 
 // Queues reads all queues; see [job.Operator].
@@ -97,7 +106,7 @@ func (s *Sidecar) Queues(ctx context.Context) ([]job.Queue, error) {
 	}
 	at, found := slices.BinarySearchFunc(qs, job.DefaultQueue, func(q job.Queue, name string) int { return strings.Compare(q.Name, name) })
 	if !found {
-		qs = slices.Insert(qs, at, job.Queue{Name: job.DefaultQueue, CreatedAt: s.started, Counts: map[job.State]int64{}})
+		qs = slices.Insert(qs, at, s.freshDefault())
 	}
 	return qs, nil
 }

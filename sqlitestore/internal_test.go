@@ -48,6 +48,8 @@ func TestPlans(t *testing.T) {
 		{"list dead", listed("s.n", dead) + " ORDER BY finished_at DESC, s.n DESC LIMIT ?"},
 		{"list dead of a type", listed("s.n", job.Filter{Dead: true, Type: "a.b"}) + " ORDER BY finished_at DESC, s.n DESC LIMIT ?"},
 		{"list holding", listed("s.n", job.Filter{Holding: true, Queue: "q", Type: "a.*", States: job.States[:2]}) + " ORDER BY id_bytes DESC LIMIT ?"},
+		{"list deduping", listed("s.n", job.Filter{Dedup: true, Queue: "q", States: job.States[:2]}) + " ORDER BY id_bytes DESC LIMIT ?"},
+		{"count deduping", listed("count(*)", job.Filter{Dedup: true})},
 		{"count holding", listed("count(*)", job.Filter{Holding: true})},
 		{"count newest", "SELECT count(*) FROM (SELECT 1 FROM (" + newestJobs + ") WHERE type = ? LIMIT ?)"},
 		{"count newest dead", "SELECT count(*) FROM (SELECT 1 FROM (" + newestDead + ") WHERE type = ? LIMIT ?)"},

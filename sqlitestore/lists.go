@@ -40,6 +40,9 @@ func conditions(f job.Filter) where {
 	if f.Holding {
 		w.and(claims)
 	}
+	if f.Dedup {
+		w.and(dedupHeld, f.Now.UnixMilli())
+	}
 	if len(f.States) > 0 {
 		marks := strings.TrimSuffix(strings.Repeat("?, ", len(f.States)), ", ")
 		args := make([]any, len(f.States))
@@ -87,6 +90,9 @@ WHERE holds = 0 AND state_code IN (` + alive + `) AND NOT EXISTS (
   SELECT 1 FROM job_states AS h INDEXED BY jobs_held
   WHERE h.fingerprint = p.fingerprint AND h.holds > 0 AND h.state_code IN (` + alive + `) AND (h.created_at, h.n) > (p.created_at, p.n)))`
 
+// dedupHeld are the jobs that hold a deduplication key.
+const dedupHeld = `s.n IN (SELECT n FROM job_states INDEXED BY jobs_dedup WHERE dedup_key IS NOT NULL AND dedup_until > ?)`
+
 // alive are the states that are not final.
 const alive = `0, 1, 2, 3, 4`
 
@@ -94,7 +100,7 @@ const alive = `0, 1, 2, 3, 4`
 // the second table SQLite leaves it out where it can, and a job that has lost its other row
 // is listed, and found damaged. With one, the order must be held.
 func from(f job.Filter) string {
-	if f.Dead || f.Holding { // the states find them
+	if f.Dead || f.Holding || f.Dedup { // the states find them
 		if f.Type != "" {
 			return crossed(byState)
 		}
@@ -183,7 +189,7 @@ func (r reader) page(f job.Filter, w where) (jobs []*job.Job, next string, err e
 	}
 	// The numbers first: where they must be sorted, whole jobs would be sorted in memory.
 	number := "b.n"
-	if f.Dead || f.Holding {
+	if f.Dead || f.Holding || f.Dedup {
 		number = "s.n"
 	}
 	query := "SELECT " + jobColumns + " FROM (SELECT " + number + " AS listed" + from(f) + w.String() + order + " LIMIT ? OFFSET ?) LEFT JOIN job_bodies AS b ON b.n = listed LEFT JOIN job_states AS s ON s.n = listed"
@@ -233,7 +239,7 @@ func (r reader) count(f job.Filter, w where, counters counters, most, visited in
 	if err != nil {
 		return 0, false, err
 	}
-	if f.Type == "" && f.Tenant == "" && (f.ErrorType == "" || !f.Dead) && !f.Holding && f.Since.IsZero() && f.Until.IsZero() && (!f.Dead || len(f.States) == 0) {
+	if f.Type == "" && f.Tenant == "" && (f.ErrorType == "" || !f.Dead) && !f.Holding && !f.Dedup && f.Since.IsZero() && f.Until.IsZero() && (!f.Dead || len(f.States) == 0) {
 		if len(f.States) > 0 {
 			states = slices.DeleteFunc(slices.Clone(job.States), func(s job.State) bool { return !slices.Contains(f.States, s) })
 		}
@@ -242,7 +248,7 @@ func (r reader) count(f job.Filter, w where, counters counters, most, visited in
 	}
 	query, args := "SELECT count(*) FROM (SELECT 1 FROM (", []any{visited}
 	switch {
-	case f.Holding: // the indexes of the keys hold these
+	case f.Holding || f.Dedup: // the indexes of the keys hold these
 		query, args, visited = "SELECT count(*) FROM (SELECT 1"+from(f), nil, all
 	case f.Dead:
 		query += newestDead + ")"

@@ -26,7 +26,7 @@ var asking = []string{
 	"workers ls", "workers quiet w1", "workers terminate w1", "workers resume w1", "workers quiet --all", "outbox poke",
 	"work --until-empty --exec a.b=true",
 	"doctor",
-	"job ls", "job get JOB", "job history JOB", "job activate JOB", "job watch JOB --timeout 1ms", "job retry JOB", "job cancel JOB", "job watch JOB", "job rm JOB --yes", "job cancel --queue no --yes",
+	"job ls", "job get JOB", "job history JOB", "job activate JOB", "job watch JOB --timeout 2s", "job retry JOB", "job cancel JOB", "job watch JOB", "job rm JOB --yes", "job cancel --queue no --yes",
 	"enqueue a.b --wait --timeout 10ms", "enqueue --batch DIR/jobs.ndjson",
 	"queue ls", "queue ls -o json", "queue get q", "queue get q -o json", "queue pause q", "queue resume q", "queue drain q", "queue purge q --yes", "queue limit q --concurrency 2", "queue limit q -o json",
 	"dead ls", "dead get JOB", "dead retry JOB", "dead retry --all --yes", "dead rm JOB --yes", "dead purge --yes", "dead purge --before 1h --yes",

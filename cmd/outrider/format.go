@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 )
 
@@ -41,7 +40,7 @@ func bindOutput(cmd *cobra.Command) func() (format, error) {
 func (f format) print(w io.Writer, answer []byte, items string) error {
 	switch f {
 	case asYAML:
-		text, err := yaml.JSONToYAML(answer)
+		text, err := asYAMLText(answer)
 		if err != nil {
 			return fmt.Errorf("the server's answer cannot be read: %w", err)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -151,5 +152,36 @@ func TestTopFits(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestTopGivesTheScreenBack holds that the screen of the shell is back whatever ends top,
+// also where it breaks.
+func TestTopGivesTheScreenBack(t *testing.T) {
+	now := worldTime
+	for _, tt := range []struct {
+		name   string
+		frame  *topFrame
+		breaks bool
+	}{{"its context ends", &topFrame{At: now}, false}, {"it panics", nil, true}} {
+		t.Run(tt.name, func(t *testing.T) {
+			var out overheard
+			a := &app{clock: func() time.Time { return now }, stdin: strings.NewReader("")}
+			a.look = func() term.Screen { return term.Screen{Width: 80, Height: 24, Live: true} }
+			tp := &top{question: &question{app: a, out: &out}, every: time.Hour, frame: tt.frame}
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			defer func() {
+				if broke := recover() != nil; broke != tt.breaks {
+					t.Errorf("it panicked: %t", broke)
+				}
+				if text := out.String(); !strings.HasPrefix(text, term.Enter) || !strings.HasSuffix(text, term.Leave) {
+					t.Errorf("the terminal got %q", text)
+				}
+			}()
+			if err := tp.run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

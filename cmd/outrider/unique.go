@@ -121,13 +121,17 @@ func (x *explanation) print(w io.Writer) error {
 func (a *app) uniqueListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls",
-		Short: "List the unique keys that jobs hold, those of the newest jobs first",
-		Args:  noArgs,
+		Short: "List the keys that jobs hold, those of the newest jobs first",
+		Long: "Lists the unique keys that jobs hold, or with --dedup their deduplication keys, which are names of the\n" +
+			"callers' own in a queue. Those of the newest jobs come first.",
+		Args: noArgs,
 	}
 	var queue, kind string
 	var states []string
 	var limit int
+	var dedup bool
 	f := cmd.Flags()
+	f.BoolVar(&dedup, "dedup", false, "the deduplication keys, not the unique keys")
 	f.StringVar(&queue, "queue", "", "keys of jobs in this queue")
 	f.StringVar(&kind, "type", "", "keys of jobs of this type, or, with * at the end, of all types with this prefix")
 	f.StringSliceVar(&states, "state", nil, "keys of jobs in these states")
@@ -136,7 +140,7 @@ func (a *app) uniqueListCommand() *cobra.Command {
 		if limit < 1 || limit > 200 {
 			return usage("--limit must be from 1 to 200, got %d", limit)
 		}
-		f := job.Filter{Queue: queue, Type: kind, Limit: limit}
+		f := job.Filter{Dedup: dedup, Queue: queue, Type: kind, Limit: limit}
 		for _, s := range states {
 			if !slices.Contains(job.States, job.State(s)) {
 				return usage("--state must be one of %s, got %q", stateNames(), s)
@@ -148,13 +152,16 @@ func (a *app) uniqueListCommand() *cobra.Command {
 			if err != nil {
 				return asked(err)
 			}
-			return q.printKeys(keys)
+			return q.printKeys(keys, dedup)
 		}
 		params := url.Values{"limit": {strconv.Itoa(limit)}}
 		for name, v := range map[string]string{"queue": queue, "type": kind, "state": strings.Join(states, ",")} {
 			if v != "" {
 				params.Set(name, v)
 			}
+		}
+		if dedup {
+			params.Set("kind", "deduplication")
 		}
 		return q.raw(ctx, http.MethodGet, "/unique-jobs?"+params.Encode(), "items")
 	})
@@ -171,9 +178,13 @@ func stateNames() string {
 var keyColumns = []term.Column{{Head: "JOB"}, {Head: "TYPE", Min: 8}, {Head: "QUEUE", Min: 6, Drop: 2}, {Head: "STATE", Min: 9, Style: term.OfState},
 	{Head: "SINCE", Drop: 3}, {Head: "UNTIL", Drop: 1}, {Head: "KEY", Min: 12}}
 
-func (q *question) printKeys(held job.HeldKeys) error {
+func (q *question) printKeys(held job.HeldKeys, dedup bool) error {
 	if len(held.Keys) == 0 {
-		_, err := fmt.Fprintln(q.out, "no job holds a unique key")
+		kind := "unique"
+		if dedup {
+			kind = "deduplication"
+		}
+		_, err := fmt.Fprintf(q.out, "no job holds a %s key\n", kind)
 		return err
 	}
 	now := q.clock()
@@ -189,12 +200,19 @@ func (q *question) printKeys(held job.HeldKeys) error {
 }
 
 func (a *app) uniqueReleaseCommand() *cobra.Command {
-	return a.asks(&cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "release KEY|JOB_ID",
-		Short: "Free a unique key; its jobs stay, and run",
-	}, func(ctx context.Context, q *question, args []string) (err error) {
+		Short: "Free a key; its jobs stay, and run",
+		Long: "Frees a unique key, named by itself or by a job that holds it. With --dedup-queue the key is a\n" +
+			"deduplication key of that queue. The jobs stay, and run.",
+	}
+	queue := cmd.Flags().String("dedup-queue", "", "the key is a deduplication key of this queue")
+	return a.asks(cmd, func(ctx context.Context, q *question, args []string) (err error) {
 		if len(args) != 1 {
 			return usage("%s needs the key to free, or the id of the job that holds it", q.command)
+		}
+		if *queue != "" {
+			return q.releaseDedup(ctx, *queue, args[0])
 		}
 		key := strings.ToLower(args[0])
 		isKey, isJob := job.ValidKey(key), job.ValidID(key)
@@ -221,6 +239,25 @@ func (a *app) uniqueReleaseCommand() *cobra.Command {
 		}
 		return err
 	})
+}
+
+// releaseDedup frees a deduplication key.
+func (q *question) releaseDedup(ctx context.Context, queue, id string) error {
+	var r struct {
+		Released bool `json:"released"`
+	}
+	path := "/queues/" + url.PathEscape(queue) + "/deduplication/" + url.PathEscape(id)
+	err := q.show(ctx, http.MethodDelete, path, nil, "", &r, func(w io.Writer) error {
+		if !r.Released {
+			return nil // it is an error, and told as one
+		}
+		_, err := fmt.Fprintf(w, "freed the deduplication key %q of the queue %s\n", id, queue)
+		return err
+	})
+	if err == nil && !r.Released {
+		return notFound("no job of the queue %s holds the deduplication key %q; see outrider unique ls --dedup", queue, id)
+	}
+	return err
 }
 
 // keyOf is the unique key that a job holds. The job itself does not show it: the

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -54,6 +55,11 @@ func open(ctx context.Context, d DSN, table string) (*Source, error) {
 	dialect = dialect.In(d.file)
 	if st, err := os.Stat(d.file); d.scheme == SQLite && err == nil && !st.Mode().IsRegular() {
 		return nil, fmt.Errorf("the outbox database %s is not a plain file and cannot hold a database", d.file)
+	}
+	if folder := filepath.Dir(d.file); d.scheme == SQLite {
+		if st, err := os.Stat(folder); err != nil || !st.IsDir() {
+			return nil, fmt.Errorf("the folder %s of the outbox database %s does not exist; make it, or name another file", folder, d.file)
+		}
 	}
 	db, err := d.open()
 	if err != nil {

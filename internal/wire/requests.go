@@ -133,7 +133,12 @@ func JobsQuery(f job.Filter) url.Values {
 	for i, s := range f.States {
 		states[i] = string(s)
 	}
+	kind := ""
+	if f.Dedup {
+		kind = kindDedup
+	}
 	return query(map[string]string{
+		"kind":       kind,
 		"state":      strings.Join(states, ","),
 		"queue":      f.Queue,
 		"type":       f.Type,

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"strings"
 	"time"
@@ -134,13 +135,26 @@ func ReadExplanation(body []byte) (job.Explanation, error) {
 
 // DecodeKeyFilter reads the query of GET /ojs/v1/unique-jobs (contract §3.25).
 func DecodeKeyFilter(q url.Values) (f job.Filter, p Paging, err error) {
-	if f, p, err = filter(q, "state", "queue", "type"); err == nil {
+	if f, p, err = filter(q, "state", "queue", "type", "kind"); err == nil {
 		f.States, err = states(q)
+	}
+	switch kind := q.Get("kind"); kind {
+	case "", kindUnique:
+	case kindDedup:
+		f.Dedup = true
+	default:
+		return f, p, refuse("kind", fmt.Sprintf("must be %s or %s, got %.60q", kindUnique, kindDedup, kind))
 	}
 	return f, p, err
 }
 
-// AppendHeldKeys appends a page of the unique keys that are held (contract §3.25).
+// The kinds of keys that GET /ojs/v1/unique-jobs lists.
+const (
+	kindUnique = "unique"
+	kindDedup  = "deduplication"
+)
+
+// AppendHeldKeys appends a page of the keys that are held (contract §3.25).
 func AppendHeldKeys(dst []byte, c job.HeldKeys, p Paging) []byte {
 	b := rawjson.Object(dst)
 	objects(&b, "items", c.Keys, func(b *rawjson.Writer, v job.HeldKey) {
@@ -156,7 +170,7 @@ func AppendHeldKeys(dst []byte, c job.HeldKeys, p Paging) []byte {
 	return b.Close()
 }
 
-// ReadHeldKeys reads a page of the unique keys that are held.
+// ReadHeldKeys reads a page of the keys that are held.
 func ReadHeldKeys(body []byte) (job.HeldKeys, error) {
 	var r struct {
 		Items []struct {

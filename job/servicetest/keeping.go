@@ -1,6 +1,7 @@
 package servicetest
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ var keeping = []verdict{
 	{"an explanation tells when the twin counts no more", explainsPeriod},
 	{"without a valid policy there is nothing to explain", explainsNothing},
 	{"the unique keys that are held are listed, filtered and paged", listsClaims},
+	{"the deduplication keys that are held are listed, filtered and paged", listsDedupKeys},
 	{"a job that leaves its states holds its key no more", leavesClaims},
 	{"a unique key is released off all its jobs, which stay", releasesKey},
 	{"a key that only an older twin has is listed, explained and released", keysOfOlderTwins},
@@ -207,6 +209,48 @@ func listsClaims(k *kit) {
 	}
 	_, err := k.s.HeldKeys(k.ctx(), job.Filter{Cursor: "made up"})
 	k.is("a cursor that no list gave", err, job.Invalid)
+}
+
+func listsDedupKeys(k *kit) {
+	keyed := func(name, dedup string) func(*job.Envelope) {
+		return func(e *job.Envelope) { e.Type, e.Deduplication = name, json.RawMessage(dedup) }
+	}
+	k.push(both(unique(`{}`), func(e *job.Envelope) { e.Type = "a.unique" }))
+	one := k.push(keyed("a.one", `{"id":"one","ttl_ms":3600000}`))
+	k.push(keyed("a.two", `{"id":"two"}`))
+	k.push(keyed("a.freed", `{"id":"freed"}`))
+	k.push(both(keyed("b.three", `{"id":"one"}`), func(e *job.Envelope) { e.Queue = "zoo" }))
+	k.push(keyed("a.short", `{"id":"short","ttl_ms":1}`))
+	k.pause(5 * time.Millisecond)
+	if freed, err := k.s.ReleaseDedup(k.ctx(), queue, "freed"); err != nil || !freed {
+		k.t.Fatalf("release: %v, %v", freed, err)
+	}
+	for _, tt := range []struct {
+		f    job.Filter
+		want string
+	}{
+		{job.Filter{}, "b.three a.two a.one"}, {job.Filter{Queue: queue}, "a.two a.one"}, {job.Filter{Type: "b.*"}, "b.three"},
+		{job.Filter{States: []job.State{job.Active}}, ""}, {job.Filter{Offset: 2}, "a.one"}, {job.Filter{Queue: "none"}, ""},
+	} {
+		tt.f.Dedup = true
+		if c := k.claims(tt.f); holders(c) != tt.want || c.Total != int64(len(c.Keys)+tt.f.Offset) || c.Next != "" {
+			k.t.Errorf("%+v: got %q of %d, next %q; want %q", tt.f, holders(c), c.Total, c.Next, tt.want)
+		}
+	}
+	first := k.claims(job.Filter{Dedup: true, Limit: 2})
+	next := k.claims(job.Filter{Dedup: true, Limit: 2, Cursor: first.Next})
+	if holders(first) != "b.three a.two" || holders(next) != "a.one" || next.Next != "" {
+		k.t.Errorf("paged: %q, %q", holders(first), holders(next))
+	}
+	if c := next.Keys[0]; c.Key != "one" || c.JobID != one.ID || c.Queue != queue || c.State != job.Available || !c.Until.Equal(one.CreatedAt.Add(time.Hour)) {
+		k.t.Errorf("got %+v", c)
+	}
+	if c := first.Keys[1]; c.Key != "two" || !c.Until.IsZero() {
+		k.t.Errorf("got %+v", c)
+	}
+	if c := k.claims(job.Filter{}); holders(c) != "a.unique" {
+		k.t.Errorf("of the unique keys: %q", holders(c))
+	}
 }
 
 func leavesClaims(k *kit) {

@@ -84,6 +84,9 @@ func queues(k *kit) {
 	if qs, err := k.s.Queues(k.ctx()); err != nil || len(qs) != 1 || qs[0].Name != job.DefaultQueue {
 		k.t.Errorf("at first: %+v, %v", qs, err)
 	}
+	if q, err := k.s.Queue(k.ctx(), job.DefaultQueue); err != nil || q.Name != job.DefaultQueue || q.Depth() != 0 {
+		k.t.Errorf("the default queue, which is listed, at first: %+v, %v", q, err)
+	}
 	for _, p := range places() {
 		p.reach(k)
 		if p.state == job.Available {
