@@ -100,7 +100,7 @@ func (q *question) events(ctx context.Context, ask eventAsk, f job.EventFilter) 
 		return asked(err)
 	}
 	if !ask.follow {
-		return q.printEvents(es)
+		return q.printEvents(es, len(f.Types)+len(f.Queues)+len(f.JobTypes) > 0 || f.JobID != "" || !f.Since.IsZero())
 	}
 	for _, e := range es {
 		if err := q.printEvent(e); err != nil {
@@ -196,7 +196,7 @@ func ofEvent(kind string) term.Style {
 	return term.OfState(what)
 }
 
-func (q *question) printEvents(es []job.Event) error {
+func (q *question) printEvents(es []job.Event, chosen bool) error {
 	if q.format.data() {
 		list := make([][]byte, len(es))
 		for i, e := range es {
@@ -205,7 +205,11 @@ func (q *question) printEvents(es []job.Event) error {
 		return q.format.print(q.out, slices.Concat([]byte(`{"events":[`), bytes.Join(list, []byte(",")), []byte("]}")), "events")
 	}
 	if len(es) == 0 {
-		_, err := fmt.Fprintln(q.out, "no event is like that")
+		text := "there is no event"
+		if chosen {
+			text = "no event is like that; outrider events shows the newest of all"
+		}
+		_, err := fmt.Fprintln(q.out, text)
 		return err
 	}
 	var rows [][]string

@@ -95,7 +95,7 @@ func (a *app) outboxListCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "ls [DSN...]", Short: "List the parked rows, which cannot become jobs, with the reasons"}
 	bindOutbox(cmd, "outbox", "outbox-table")
 	output := bindOutput(cmd)
-	limit := cmd.Flags().Int("limit", 50, "how many at most, 1 to 1000")
+	limit := cmd.Flags().IntP("limit", "n", 50, "how many at most, 1 to 1000")
 	after := cmd.Flags().Int64("after", 0, "only rows with a higher id")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		format, err := output()

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -135,15 +134,15 @@ func (a *app) uniqueListCommand() *cobra.Command {
 	f.StringVar(&queue, "queue", "", "keys of jobs in this queue")
 	f.StringVar(&kind, "type", "", "keys of jobs of this type, or, with * at the end, of all types with this prefix")
 	f.StringSliceVar(&states, "state", nil, "keys of jobs in these states")
-	f.IntVar(&limit, "limit", 50, "how many at most, 1 to 200")
+	f.IntVarP(&limit, "limit", "n", 50, "how many at most, 1 to 200")
 	return a.watches(cmd, func(ctx context.Context, q *question, _ []string) error {
 		if limit < 1 || limit > 200 {
 			return usage("--limit must be from 1 to 200, got %d", limit)
 		}
 		f := job.Filter{Dedup: dedup, Queue: queue, Type: kind, Limit: limit}
 		for _, s := range states {
-			if !slices.Contains(job.States, job.State(s)) {
-				return usage("--state must be one of %s, got %q", stateNames(), s)
+			if err := oneOf("--state", s, stateNames()); err != nil {
+				return err
 			}
 			f.States = append(f.States, job.State(s))
 		}
@@ -167,12 +166,12 @@ func (a *app) uniqueListCommand() *cobra.Command {
 	})
 }
 
-func stateNames() string {
+func stateNames() []string {
 	names := make([]string, len(job.States))
 	for i, s := range job.States {
 		names[i] = string(s)
 	}
-	return strings.Join(names, ", ")
+	return names
 }
 
 var keyColumns = []term.Column{{Head: "JOB"}, {Head: "TYPE", Min: 8}, {Head: "QUEUE", Min: 6, Drop: 2}, {Head: "STATE", Min: 9, Style: term.OfState},

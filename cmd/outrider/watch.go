@@ -22,7 +22,7 @@ func (a *app) watches(cmd *cobra.Command, do func(ctx context.Context, q *questi
 	cmd.Flags().Lookup("watch").NoOptDefVal = "2s"
 	return a.asks(cmd, func(ctx context.Context, q *question, args []string) error {
 		switch {
-		case *every == 0:
+		case !cmd.Flags().Changed("watch"):
 			return do(ctx, q, args)
 		case *every < leastWatch:
 			return usage("--watch must be %v or more, got %v", leastWatch, *every)

@@ -46,7 +46,7 @@ func (a *app) workCommand() *cobra.Command {
 			"A URL gets the job as JSON in a POST. 2xx completes the job, and the body is the result; 408, 425, 429, 5xx,\n" +
 			"redirects and no answer are tried again; any other 4xx fails it for good.",
 		Example: "  outrider work --exec 'email.send=./send.sh'\n" +
-			"  outrider work --queue mail --exec 'email.*=jq -r .[0] | ./send.sh' --concurrency 4\n" +
+			"  outrider work --queue mail --exec 'email.*=./send.sh' --concurrency 4\n" +
 			"  outrider work --http '*=http://127.0.0.1:9000/jobs' --secret-file secret.txt",
 		Args: noArgs,
 	}

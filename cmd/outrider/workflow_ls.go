@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outrider-jobs/outrider/internal/term"
+	"github.com/outrider-jobs/outrider/internal/wording"
 	"github.com/outrider-jobs/outrider/job"
 )
 
@@ -72,7 +73,10 @@ func oneOf(flag, word string, words []string) error {
 	if word == "" {
 		return nil
 	}
-	return usage("%s must be one of %s, got %q", flag, strings.Join(words, ", "), word)
+	if near := wording.Nearest(word, words); near != "" {
+		return usage("%s must be one of %s, got %q; did you mean %s?", flag, strings.Join(words, ", "), word, near)
+	}
+	return usage("%s must be one of %s, got %.80q", flag, strings.Join(words, ", "), word)
 }
 
 // flowPage is workflows as the server tells of them.
@@ -174,10 +178,11 @@ var flowColumns = []term.Column{{Head: "WORKFLOW"}, {Head: "NAME", Min: 8}, {Hea
 
 func (q *question) printWorkflows(page *flowPage, f flowFilter) error {
 	if len(page.Workflows) == 0 {
-		_, err := fmt.Fprintln(q.out, "no workflow is like that")
-		if f == (flowFilter{limit: f.limit}) {
-			_, err = fmt.Fprintln(q.out, "no workflow has been started; start one with: outrider enqueue --file FILE")
+		text := "there is no workflow; start one with: outrider enqueue --file FILE"
+		if f != (flowFilter{limit: f.limit}) {
+			text = "no workflow is like that; outrider workflow ls lists all"
 		}
+		_, err := fmt.Fprintln(q.out, text)
 		return err
 	}
 	now := q.clock()

@@ -167,7 +167,7 @@ func (s Sieve) About() string {
 		for i, state := range f.States {
 			names[i] = string(state)
 		}
-		add("that are %s", strings.Join(names, " or "))
+		add("in state %s", strings.Join(names, " or "))
 	}
 	if !f.Since.IsZero() {
 		add("since %s", job.FormatTime(f.Since))

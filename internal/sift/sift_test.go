@@ -79,7 +79,7 @@ func TestSieve(t *testing.T) {
 	if err != nil || len(s.Filter.States) != 2 || !s.Whole() || s.Open() || !s.Filter.Since.Equal(noon.Add(-time.Hour)) {
 		t.Errorf("got %+v, %v", s, err)
 	}
-	if got, want := s.About(), "in queue q, of type a.*, that are active or discarded, since 2026-05-04T11:00:00.000Z"; got != want {
+	if got, want := s.About(), "in queue q, of type a.*, in state active or discarded, since 2026-05-04T11:00:00.000Z"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if f, ok := s.Bulk(); !ok || f.Queue != "q" {
