@@ -62,7 +62,7 @@ type archiveHead struct {
 // workflow, or waits for a limit, is a job of its own.
 // It must not be called in a process that has the store open.
 func Export(ctx context.Context, path string, w io.Writer, o ExportOptions) (count ArchiveCount, err error) {
-	path, params, err := forReading(path)
+	path, params, still, err := forReading(path)
 	if err != nil {
 		return count, err
 	}
@@ -71,7 +71,7 @@ func Export(ctx context.Context, path string, w io.Writer, o ExportOptions) (cou
 		return count, translate("open "+path, err)
 	}
 	defer conn.Close()
-	e := &exporter{ctx: ctx, conn: conn, o: o, w: bufio.NewWriterSize(w, 256<<10)}
+	e := &exporter{ctx: ctx, conn: conn, o: o, still: still, w: bufio.NewWriterSize(w, 256<<10)}
 	err = e.run(path)
 	if err == nil {
 		err = e.w.Flush()
@@ -94,7 +94,8 @@ type exporter struct {
 	w      *bufio.Writer
 	line   []byte
 	count  ArchiveCount
-	where  string // which jobs
+	where  string       // which jobs
+	still  func() error // that the file was at rest, if it was read so
 	chosen map[[16]byte]struct{}
 }
 
@@ -129,6 +130,9 @@ func (e *exporter) run(path string) error {
 			return err
 		}
 		skip = ""
+	}
+	if err := e.still(); err != nil {
+		return err
 	}
 	e.line = fmt.Appendf(e.line[:0], `{"end":{"jobs":%d,"events":%d}}`+"\n", e.count.Jobs, e.count.Events)
 	_, err := e.w.Write(e.line)

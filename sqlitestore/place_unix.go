@@ -3,11 +3,14 @@
 package sqlitestore
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
 	"syscall"
+
+	"github.com/gofrs/flock"
 )
 
 // looksAreCheap: a look takes about a microsecond, beside a flush of hundreds.
@@ -70,4 +73,35 @@ func octal(m fs.FileMode) string {
 		}
 	}
 	return fmt.Sprintf("%04o", bits)
+}
+
+// ownerBefore is the owner and the group of the store at path, or of its folder where there is none, if they are
+// another's than root, who is asking: root makes files for the user whose server is to open them. Else ok is false.
+func ownerBefore(path string) (uid, gid int, ok bool) {
+	st, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		st, err = os.Stat(folder(path))
+	}
+	if err != nil || os.Geteuid() != 0 {
+		return 0, 0, false
+	}
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	if !ok || sys.Uid == 0 {
+		return 0, 0, false
+	}
+	return int(sys.Uid), int(sys.Gid), true
+}
+
+// giveLock gives a lock file that root has made to somebody, if nobody has put another file in its place.
+func giveLock(l *flock.Flock, uid, gid int) error {
+	f, err := os.OpenFile(l.Path(), os.O_RDWR|noSurprise, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil || !st.Mode().IsRegular() || links(st) != 1 || !ours(l, l.Path()) {
+		return err
+	}
+	return f.Chown(uid, gid)
 }

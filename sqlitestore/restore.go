@@ -1,6 +1,7 @@
 package sqlitestore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -33,7 +34,8 @@ type Restored struct {
 // Restore makes a copy of the backup, checks it, and puts it in the place of the store at path. What was
 // there is moved aside with its log, under a name with the time, and never removed. The store is held
 // meanwhile: a Conflict where a server has it, or where there is a store and it may not be
-// replaced. A process that is killed leaves the store of before, or one that the next
+// replaced. The store that root restores belongs to whom the one before belonged, or else its folder, so that a server of that
+// user opens it. A process that is killed leaves the store of before, or one that the next
 // Restore or [Open] finishes putting in its place.
 func Restore(ctx context.Context, backup, path string, o RestoreOptions) (*Restored, error) {
 	backup, err := follow(backup)
@@ -46,6 +48,7 @@ func Restore(ctx context.Context, backup, path string, o RestoreOptions) (*Resto
 	if err := checkBackup(backup, path); err != nil {
 		return nil, err
 	}
+	uid, gid, give := ownerBefore(path)
 	lock, err := takeForRestore(path)
 	if err != nil {
 		return nil, err
@@ -56,7 +59,11 @@ func Restore(ctx context.Context, backup, path string, o RestoreOptions) (*Resto
 	} else if err := mayReplace(path, o.Replace, before); err != nil {
 		return nil, err
 	}
-	if err := o.copyBeside(ctx, backup, path); err != nil {
+	to := func(*os.File) error { return nil }
+	if give {
+		to = func(f *os.File) error { return cmp.Or(f.Chown(uid, gid), giveLock(lock.lock, uid, gid)) }
+	}
+	if err := o.copyBeside(ctx, backup, path, to); err != nil {
 		return nil, err
 	}
 	kept, err := finishRestore(path)
@@ -127,15 +134,21 @@ func mayReplace(path string, replace bool, before string) error {
 	return nil
 }
 
-// copyBeside makes the copy that takes the place, which decides the restore.
-func (o RestoreOptions) copyBeside(ctx context.Context, backup, path string) error {
+// copyBeside makes the copy that takes the place, which decides the restore, and gives it to whose it is to be.
+func (o RestoreOptions) copyBeside(ctx context.Context, backup, path string, give func(*os.File) error) error {
 	part, err := openPart(path + restoreSuffix)
 	if err != nil {
 		return err
 	}
-	_, params, err := forReading(backup)
+	_, params, still, err := forReading(backup)
 	if err == nil {
 		_, err = fillPart(ctx, backup, params, part, BackupOptions{Progress: o.Progress})
+		err = cmp.Or(still(), err)
+	}
+	if err == nil {
+		if err = give(part.File); err != nil {
+			err = job.Errorf(job.Unavailable, "the copy cannot be given to the owner of the store; restore as that user: %w", err)
+		}
 	}
 	if err == nil {
 		err = part.place(path+restoreSuffix, false)

@@ -47,15 +47,16 @@ const (
 // on it. What is wrong is a [DamageError] that names it. It must not be called in a process that
 // has the store open.
 func Verify(ctx context.Context, path string) (*Facts, error) {
-	path, params, err := forReading(path)
+	path, params, still, err := forReading(path)
 	if err != nil {
 		return nil, err
 	}
 	var f *Facts
-	if err := gentle(func() error {
+	err = gentle(func() error {
 		f, err = verify(ctx, path, params, everyRow)
 		return err
-	}); err != nil {
+	})
+	if err := cmp.Or(still(), err); err != nil {
 		return nil, err
 	}
 	f.surround(path)
@@ -64,7 +65,7 @@ func Verify(ctx context.Context, path string) (*Facts, error) {
 
 // Look returns what stands in the file of a store without looking for damage. Like [Verify] it changes nothing.
 func Look(ctx context.Context, path string) (*Facts, error) {
-	path, params, err := forReading(path)
+	path, params, _, err := forReading(path)
 	if err != nil {
 		return nil, err
 	}
@@ -79,22 +80,6 @@ func Look(ctx context.Context, path string) (*Facts, error) {
 	}
 	f.surround(path)
 	return f, nil
-}
-
-// forReading follows a path to a store, and says how to open it for reading: a file that nobody has, and
-// without a log, as one that does not change, so that none is made beside it.
-func forReading(path string) (to, params string, err error) {
-	if path, err = follow(path); err != nil {
-		return "", "", err
-	}
-	if err := checkSource(path); err != nil {
-		return "", "", err
-	}
-	held, _, _ := isHeld(path)
-	if st, err := os.Stat(path + "-wal"); !held && (err != nil || st.Size() == 0) {
-		return path, atRest, nil
-	}
-	return path, whileWritten, nil
 }
 
 // surround adds what is around the file.

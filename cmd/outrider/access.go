@@ -46,7 +46,7 @@ func (c config) client(address string) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.New(address, client.Options{Token: token})
+	return client.New(address, client.Options{Token: token, Timeout: c.patience})
 }
 
 // ownToken is the token that a command sends, empty for none.

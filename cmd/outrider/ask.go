@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,6 +25,10 @@ type question struct {
 	out     io.Writer
 }
 
+// manyJobs is how long the answer about many jobs may take: what asks for --yes may be
+// about a million of them.
+const manyJobs = time.Hour
+
 // asks makes cmd one that asks a running server.
 func (a *app) asks(cmd *cobra.Command, do func(ctx context.Context, q *question, args []string) error) *cobra.Command {
 	bind(cmd, "url", "token-file")
@@ -35,6 +40,9 @@ func (a *app) asks(cmd *cobra.Command, do func(ctx context.Context, q *question,
 			q.format, err = output()
 		}
 		if err == nil {
+			if cmd.Flags().Lookup("yes") != nil {
+				cfg.patience = manyJobs
+			}
 			q.client, err = cfg.client(cfg.url)
 		}
 		if err != nil {

@@ -71,7 +71,8 @@ var completes = map[string]names{
 	"unique release": completeJobs(),
 	"enqueue":        completeTypes, "cron preview": fixed(),
 	"job get": completeJobs(), "job watch": completeJobs(live...), "job history": completeJobs(), "job cancel": completeJobs(live...),
-	"job retry": completeJobs(job.Discarded, job.Retryable), "job rm": completeJobs(job.Completed, job.Cancelled, job.Discarded),
+	"job activate": completeJobs(job.Pending),
+	"job retry":    completeJobs(job.Discarded, job.Retryable), "job rm": completeJobs(job.Completed, job.Cancelled, job.Discarded),
 	"queue get": completeQueues, "queue pause": completeQueues, "queue resume": completeQueues, "queue drain": completeQueues, "queue purge": completeQueues,
 	"queue limit": completeQueues, "dead get": completeDead, "dead retry": completeDead, "dead rm": completeDead,
 }

@@ -68,8 +68,9 @@ type config struct {
 	allowed  []string          // where events may be sent to webhooks
 	webhooks webhooks.Allowed  // the same
 
-	url string // of a running server, for the commands that ask one
-	to  string // the job server of a relay that runs alone
+	url      string        // of a running server, for the commands that ask one
+	patience time.Duration // with one answer of it; 0 is the client's own
+	to       string        // the job server of a relay that runs alone
 }
 
 // relaySettings are the flags of a command that relays.

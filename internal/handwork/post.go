@@ -96,10 +96,10 @@ func judge(answer *http.Response, kept *head) (any, error) {
 			f.details["retry_after_s"] = after.Seconds()
 			return nil, client.RetryAfter(f, after)
 		}
-	default:
+	case status >= 400:
 		return nil, client.NonRetryable(f)
 	}
-	return nil, f
+	return nil, f // a redirect, or no answer of HTTP, such as a switch of protocols
 }
 
 // retryAfter is how long a header asks to wait. What asks for no time, or cannot be read,

@@ -72,6 +72,12 @@ func TestHowAnAnswerIsTaken(t *testing.T) {
 		{"a permanent redirect", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/elsewhere", http.StatusMovedPermanently)
 		}, job.Retryable, "http_301", "redirect (301)", "1"},
+		{"another protocol", func(w http.ResponseWriter, _ *http.Request) {
+			if c, _, err := http.NewResponseController(w).Hijack(); err == nil {
+				_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
+				_ = c.Close()
+			}
+		}, job.Retryable, "http_101", "101", "1"},
 		{"400", answers(400, "\n no such\x1b[31m user \nmore"), job.Discarded, "http_400", "the answer was 400 Bad Request: no such [31m user", ""},
 		{"401", answers(401, ""), job.Discarded, "http_401", "401 Unauthorized", ""},
 		{"404", answers(404, strings.Repeat("y", 1<<20)), job.Discarded, "http_404", "yyy…", ""},

@@ -55,7 +55,7 @@ func (w Words) Sieve(now time.Time) (s Sieve, err error) {
 	}
 	if w.Queue != "" {
 		if err := job.CheckQueueName(w.Queue); err != nil {
-			return s, fmt.Errorf("--queue %.140q is not the name of a queue: lower-case letters, digits, - and .", w.Queue)
+			return s, fmt.Errorf("--queue %.140q is not the name of a queue, which has lower-case letters, digits, dashes and dots alone", w.Queue)
 		}
 	}
 	for _, t := range []struct {
