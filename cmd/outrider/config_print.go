@@ -175,6 +175,6 @@ func printChecked(w io.Writer, cfg config) error {
 			given++
 		}
 	}
-	_, err := fmt.Fprintf(w, "ok: %s of %d are given, and every file that they name can be read\n", count(int64(given), "setting", "settings"), len(cfg.told))
+	_, err := fmt.Fprintf(w, "ok: given are %d of %d settings, and every file that they name can be read\n", given, len(cfg.told))
 	return err
 }

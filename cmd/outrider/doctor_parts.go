@@ -108,6 +108,13 @@ func (d *doctor) store(ctx context.Context) {
 	case err != nil:
 		d.bad(part, err.Error(), "let this user read it, or check --db")
 		return
+	case !st.Mode().IsRegular():
+		what, other := "not a plain file", "give another --db"
+		if st.IsDir() {
+			what, other = "a folder", "give a file in it: --db "+filepath.Join(name, "outrider.db")
+		}
+		d.bad(part, fmt.Sprintf("%s is %s", name, what), other)
+		return
 	case st.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows":
 		d.odd(part, fmt.Sprintf("other users of this machine may read %s (mode %04o)", name, st.Mode().Perm()), "chmod 600 "+name)
 	}
@@ -121,7 +128,7 @@ func (d *doctor) store(ctx context.Context) {
 	if f.Held && !d.reached {
 		d.odd(part, fmt.Sprintf("a server %s has %s, and none answers at %s", processOf(f), name, d.cfg.url), "give the address where it listens: --url")
 	}
-	d.well(part, "%s: %s jobs, %s, schema %d", name, thousands(f.Jobs), megabytes(f.Bytes), f.Schema)
+	d.well(part, "%s: %s, %s, schema %d", name, jobCount(f.Jobs), megabytes(f.Bytes), f.Schema)
 	if f.Log > logSlack {
 		d.odd("log", fmt.Sprintf("%s-wal has %s: something reads an old state of the file, or the disk is slow", name, megabytes(f.Log)), "end backups and tools that have the file open; outrider db stats shows it again")
 	}
