@@ -25,6 +25,9 @@ type given struct {
 	standard bool   // nobody has given it
 }
 
+// clientsURL is the variable that the public clients read --url from.
+const clientsURL = "OJS_URL"
+
 // maxSettingFile bounds a file that holds the value of a setting.
 const maxSettingFile = 64 << 10
 
@@ -46,6 +49,9 @@ func (s setting) given(f *pflag.Flag, env map[string]string, config *configFile)
 	}
 	v, file := env[s.env], env[s.env+"_FILE"]
 	g.origin = s.env
+	if v == "" && file == "" && s.flag == "url" && env[clientsURL] != "" {
+		v, g.origin = env[clientsURL], clientsURL
+	}
 	switch {
 	case v != "" && file != "":
 		return g, usage("%s and %[1]s_FILE are both set; unset one of them", s.env)
