@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http/httptest"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -254,16 +255,21 @@ var answers = map[string]struct {
 
 func one(j *job.Job, err error) ([]*job.Job, error) { return []*job.Job{j}, err }
 
-// reaches reports whether a value of type t can hold a job.
-func reaches(t reflect.Type) bool {
+// reaches reports whether a value of type t can hold a job. Types within which it
+// stands are looked at already: a step of a workflow may have steps.
+func reaches(t reflect.Type, within ...reflect.Type) bool {
+	if slices.Contains(within, t) {
+		return false
+	}
+	within = append(within, t)
 	switch t.Kind() {
 	case reflect.Slice:
-		return reaches(t.Elem())
+		return reaches(t.Elem(), within...)
 	case reflect.Pointer:
-		return t == reflect.TypeFor[*job.Job]() || reaches(t.Elem())
+		return t == reflect.TypeFor[*job.Job]() || reaches(t.Elem(), within...)
 	case reflect.Struct:
 		for _, f := range reflect.VisibleFields(t) {
-			if f.IsExported() && f.Type != t && t != reflect.TypeFor[time.Time]() && reaches(f.Type) {
+			if f.IsExported() && t != reflect.TypeFor[time.Time]() && reaches(f.Type, within...) {
 				return true
 			}
 		}

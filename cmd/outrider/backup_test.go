@@ -38,6 +38,7 @@ func (l *ledger) now() answered {
 func underLoad(t *testing.T, db string) (l *ledger, stop func()) {
 	t.Helper()
 	p := startProcess(t, "serve", "--listen", "127.0.0.1:0", "--db", db, "--shutdown-grace", "0s")
+	go p.stderr.rest() // a log that nobody reads stops the test at its end
 	s, err := client.New(readyURL(t, p.stdout), client.Options{})
 	if err != nil {
 		t.Fatal(err)
