@@ -248,7 +248,7 @@ func pages(s job.Store, f job.Filter) (all []*job.Job, err error) {
 			return nil, err
 		}
 		if all = append(all, page.Jobs...); page.Next == "" {
-			if int64(len(all)) != page.Total {
+			if n := int64(len(all)); n != page.Total && (!page.AtLeast || n < page.Total) {
 				return nil, fmt.Errorf("the list has %d jobs and says %d", len(all), page.Total)
 			}
 			return all, nil
