@@ -178,7 +178,7 @@ func TestAnExportIsCut(t *testing.T) {
 		t.Errorf("over an archive: %+v", o)
 	}
 	first := bytes.IndexByte(whole, '\n') + 1
-	for range 60 {
+	for range 25 {
 		cut := filepath.Join(dir, fmt.Sprint(rand.Int64(), ".ndjson"))
 		at := first + rand.IntN(len(whole)-first)
 		if err := os.WriteFile(cut, whole[:at], 0o600); err != nil {

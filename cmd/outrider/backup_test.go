@@ -118,7 +118,7 @@ func (a answered) holds(t *testing.T, copied map[job.ID]*job.Job, batches [][]jo
 // server works on as if nothing were. OUTRIDER_BACKUPS says how many.
 func TestBackupsUnderLoad(t *testing.T) {
 	t.Parallel()
-	many := fromEnv(t, "OUTRIDER_BACKUPS", 5)
+	many := fromEnv(t, "OUTRIDER_BACKUPS", 3)
 	dir := t.TempDir()
 	db := filepath.Join(dir, "o.db")
 	l, stop := underLoad(t, db)
