@@ -38,6 +38,18 @@ type Store interface {
 	Close() error
 }
 
+// StoreFacts is what a store shows of itself at no cost: nothing is read from the
+// database for it. A store that has them has a method Facts() StoreFacts.
+type StoreFacts struct {
+	Troubles   []string  // the kinds that there are at present, of TroubleKinds and in their order
+	FileBytes  int64     // of the database file
+	LogBytes   int64     // of its write-ahead log; 0 where there is none
+	LastCommit time.Time // when something was last written and flushed; zero if never since the store was opened
+}
+
+// TroubleKinds are all that a store may have trouble with, the worst first.
+var TroubleKinds = []string{"failed", "damaged", "no_space", "lock_held", "unwritable", "rotten_index", "log_grown", "slow"}
+
 // ErrDegraded is what a trouble of a store is that does all it is asked, but not
 // as fast as it should.
 var ErrDegraded = errors.New("degraded")

@@ -4,8 +4,12 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"os"
 	"slices"
 	"sync"
+	"time"
+
+	"github.com/outrider-jobs/outrider/job"
 )
 
 // trouble is a kind of fault that a store may have for a time. Of several, Trouble
@@ -22,6 +26,9 @@ const (
 	logGrown                   // the log grows, as somebody keeps it in use
 	slow                       // the disk takes seconds for a flush
 )
+
+// String is the name of the kind: job.TroubleKinds has them in the order of the constants.
+func (t trouble) String() string { return job.TroubleKinds[t] }
 
 // troubles is what is wrong with a store at present. Each is logged once when it
 // begins and once when it is over, however often it is noticed. It is safe for
@@ -85,6 +92,36 @@ func (t *troubles) worst() error {
 		return nil
 	}
 	return t.have[slices.Min(slices.Collect(maps.Keys(t.have)))]
+}
+
+// kinds are the names of all that is wrong, the worst first.
+func (t *troubles) kinds() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	names := make([]string, 0, len(t.have))
+	for _, kind := range slices.Sorted(maps.Keys(t.have)) {
+		names = append(names, kind.String())
+	}
+	return names
+}
+
+// Facts is what the store shows of itself; see [job.StoreFacts]. It looks at the
+// names of two files and waits for nothing.
+func (s *Store) Facts() job.StoreFacts {
+	f := job.StoreFacts{Troubles: s.troubles.kinds(), FileBytes: sizeOf(s.path), LogBytes: sizeOf(s.path + "-wal")}
+	if ago, was := s.w.gauge.since(&s.w.gauge.flushed); was {
+		f.LastCommit = time.Now().Add(-ago)
+	}
+	return f
+}
+
+// sizeOf is the length of a file, 0 where there is none.
+func sizeOf(path string) int64 {
+	st, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return st.Size()
 }
 
 // Trouble is what is wrong with the store at present; see [job.Store].
