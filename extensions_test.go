@@ -59,7 +59,7 @@ var readers = map[string]string{
 	"job.Envelope": "", "job.takeVisibility": "", "job.traces": "", "job.isTrace": "", "job.withoutTraces": "", "httpapi.api": "",
 	"wire.scheduled": "", "wire.shown": "", "wire.appendTemplate": "", "wire.withArgs": "", "wire.mergeable": "", "wire.flatPatch": "", "wire.flatTemplate": "", "wire.givenOptions": "",
 	"wire.cronShown": "", "wire.readEventData": "",
-	"wire.DecodeProgress": "progress", "wire.DecodeCheckpoint": "progress", "wire.DecodeStep": "progress", "wire.DecodeIDs": "progress", "wire.DecodeSchema": "schemas", "job.takeProgress": "", "job.flowParser": "workflows", "job.takeFlow": "", "job.takeCheckpoint": "",
+	"wire.DecodeProgress": "progress", "wire.DecodeCheckpoint": "progress", "wire.DecodeStep": "progress", "wire.DecodeIDs": "progress", "wire.DecodeSchema": "schemas", "job.takeProgress": "", "job.flowParser": "workflows", "job.takeFlow": "", "job.Origin": "", "job.takeCheckpoint": "",
 	"job.ParseQueueConfig": "queues", "job.ParsePool": "queues", "job.Pool": "queues", "job.parsePools": "", "job.Backpressure": "queues", "job.retention": "queues", "job.ParseQueueSettings": "", "job.QueueSettings": "", "job.keptResult": "",
 	"wire.DecodeBy": "queues", "wire.DecodeNewQueue": "queues", "wire.DecodeConfig": "queues", "wire.DecodeQueueDeletion": "queues", "wire.DecodePurgeQueue": "queues", "wire.DecodePriority": "queues",
 	"wire.webhookMembers": "webhooks", "wire.webhookFilter": "webhooks", "job.WebhookFilter": "", "wire.webhookRead": "",

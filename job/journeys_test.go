@@ -19,6 +19,7 @@ import (
 
 	"github.com/outrider-jobs/outrider/adapters/sqlite"
 	"github.com/outrider-jobs/outrider/client"
+	"github.com/outrider-jobs/outrider/internal/rawjson"
 	"github.com/outrider-jobs/outrider/job"
 	"github.com/outrider-jobs/outrider/outbox"
 	"github.com/outrider-jobs/outrider/sidecar"
@@ -386,5 +387,12 @@ func (f field) relayed(t *testing.T, row job.Row) {
 	if len(to.had) != 1 {
 		t.Fatalf("%d jobs came through the outbox", len(to.had))
 	}
-	f.arrived(t, "outbox", &job.Job{Envelope: to.had[0].Envelope()}, &job.Job{Envelope: e})
+	got := to.had[0].Envelope()
+	if o, ok := got.Origin(); !ok || o.Row != 1 {
+		t.Errorf("outbox: it does not say of which row it was made: %s", got.Extra)
+	}
+	if got.Extra = rawjson.Without(got.Extra, "outbox"); string(got.Extra) == "{}" {
+		got.Extra = nil
+	}
+	f.arrived(t, "outbox", &job.Job{Envelope: got}, &job.Job{Envelope: e})
 }

@@ -75,7 +75,7 @@ func policyMembers() []member {
 			raws, func(e *Envelope) *json.RawMessage { return &e.RateLimit }),
 		asked(member{field: "Extra", column: "extra", shape: '{', unread: "it holds what no row reads",
 			echoes: []string{"tags", "schema", "result_ttl", "total_timeout", "heartbeat_timeout", "grace_period"},
-			show:   showExtra, take: passedOver, send: sendExtra},
+			show:   showExtra, take: passedOver, send: sendExtra, alike: func(a, b *Envelope) bool { return sameExtra(a.Extra, b.Extra) }},
 			raws, func(e *Envelope) *json.RawMessage { return &e.Extra }),
 	}
 }

@@ -38,6 +38,7 @@ func (r *Relay) send(ctx context.Context) error {
 			r.park(row, err)
 			continue
 		}
+		c.SetOrigin(job.Origin{Outbox: r.o.Name, Row: row.id, Written: time.UnixMilli(row.created)})
 		messages = append(messages, message{row, c})
 	}
 	if err == nil {
