@@ -26,57 +26,88 @@ type demo struct {
 	stdout io.Writer
 	dir    string
 	began  time.Time
+	stays  bool
 	shop   *demoShop
 	url    string
 	client *client.Client
 
 	mu     sync.Mutex // guards the rest, and the output
 	orders []*order
+	living bool // the part that checks itself is over
 }
 
-// Run is the demo with so many orders, of which every fourth is rolled back. It
-// prints what it sees on stdout, and keep keeps its databases.
-func Run(ctx context.Context, stdout io.Writer, orders int, keep bool) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
+// Options are what a demo is told.
+type Options struct {
+	Orders int  // of the part that checks itself; every fourth is rolled back
+	Stay   bool // go on with a living shop until the end of ctx
+	Files  bool // leave the folder with the databases
+}
+
+// Run is the demo. It prints what it sees on stdout. With Stay the end of ctx is a good
+// end, and what the demo started has ended when Run returns.
+func Run(ctx context.Context, stdout io.Writer, o Options) (err error) {
 	dir, err := os.MkdirTemp("", "outrider-demo-")
 	if err != nil {
 		return fmt.Errorf("make a folder for the demo: %w", err)
 	}
-	d := &demo{stdout: stdout, dir: dir, began: time.Now()}
-	if keep {
-		defer func() { fmt.Fprintf(stdout, "\nThe databases are in %s\n", dir) }()
-	} else {
-		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	}
-	if d.shop, err = openShop(ctx, filepath.Join(dir, "shop.db")); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, d.shop.close()) }()
-	d.say("shop", "created a database with orders and an outbox: %s", d.shop.path)
+	d := &demo{stdout: stdout, dir: dir, began: time.Now(), stays: o.Stay}
+	defer func() { err = errors.Join(err, d.leave(o.Files)) }()
+	told := ctx
 	ctx, stop := context.WithCancelCause(ctx)
 	var processes sync.WaitGroup
 	defer processes.Wait()
 	defer stop(nil)
-	if err := d.startServer(ctx, stop, &processes); err != nil {
+	defer func() { err = errors.Join(err, d.shop.close()) }()
+	err = d.first(ctx, stop, &processes, o.Orders)
+	switch {
+	case err == nil && o.Stay:
+		err = orCause(ctx, d.live(ctx, int64(o.Orders)))
+	case err == nil:
+		d.next()
+	}
+	if o.Stay && told.Err() != nil {
+		return nil // it was told to stop, and does
+	}
+	return err
+}
+
+// first is the part that checks itself. The processes that it starts live until the end of
+// ctx; all else of it has to be done in time.
+func (d *demo) first(ctx context.Context, stop context.CancelCauseFunc, processes *sync.WaitGroup, orders int) (err error) {
+	inTime, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if d.shop, err = openShop(inTime, filepath.Join(d.dir, "shop.db")); err != nil {
 		return err
 	}
-	if err := d.startWorker(ctx, stop, &processes); err != nil {
+	d.say("shop", "created a database with orders and an outbox: %s", d.shop.path)
+	if err := d.startServer(ctx, inTime, stop, processes); err != nil {
 		return err
 	}
-	if err := d.placeOrders(ctx, orders); err != nil {
-		return orCause(ctx, err)
+	if err := d.startWorker(ctx, stop, processes); err != nil {
+		return err
 	}
-	jobs, err := d.await(ctx)
+	if err := d.placeOrders(inTime, orders); err != nil {
+		return orCause(inTime, err)
+	}
+	jobs, err := d.await(inTime)
 	if err != nil {
-		return orCause(ctx, err)
+		return orCause(inTime, err)
 	}
 	d.table(jobs)
-	if err := d.check(jobs); err != nil {
-		return err
+	return d.check(jobs)
+}
+
+// leave removes the folder, or says where it is.
+func (d *demo) leave(files bool) error {
+	if files {
+		fmt.Fprintf(d.stdout, "\nThe databases are in %s\n", d.dir)
+		return nil
 	}
-	d.next()
-	return nil
+	err := os.RemoveAll(d.dir)
+	if d.stays && err == nil {
+		fmt.Fprintf(d.stdout, "The server and the worker have ended, and %s is removed.\n", d.dir)
+	}
+	return err
 }
 
 // orCause is why ctx ended, where that is the reason of err.
@@ -218,12 +249,16 @@ func took(t time.Duration) string {
 	return fmt.Sprintf("%.1f ms", float64(max(0, t).Microseconds())/1000)
 }
 
+// program is how this program is called at a shell.
+func program() string {
+	if exe, err := os.Executable(); err == nil && strings.Contains(exe, "go-build") {
+		return "go run ./cmd/outrider"
+	}
+	return "outrider"
+}
+
 // next says what to type now.
 func (d *demo) next() {
-	self := "outrider"
-	if exe, err := os.Executable(); err == nil && strings.Contains(exe, "go-build") {
-		self = "go run ./cmd/outrider"
-	}
 	fmt.Fprintf(d.stdout, `
 That was one machine, two databases and three processes. Next, with your own:
 
@@ -232,5 +267,5 @@ That was one machine, two databases and three processes. Next, with your own:
   %[1]s work --exec 'email.send=cat'
   %[1]s outbox add sqlite:./shop.db email.send ada@example.com
   %[1]s job ls
-`, self)
+`, program())
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -19,7 +20,15 @@ import (
 	"github.com/outrider-jobs/outrider/job"
 )
 
-var childSettings = []string{"OUTRIDER_LOG_LEVEL=warn", "OUTRIDER_SHUTDOWN_GRACE=2s"}
+// childSettings are those of the processes. Who stays looks at the dashboard: each failed
+// job as a line would soon have moved its address off the terminal.
+func (d *demo) childSettings() []string {
+	level := "warn"
+	if d.stays {
+		level = "error"
+	}
+	return []string{"OUTRIDER_LOG_LEVEL=" + level, "OUTRIDER_SHUTDOWN_GRACE=2s"}
+}
 
 // scan calls fn with every line until the reader ends.
 func scan(from io.Reader, fn func(line string)) {
@@ -31,6 +40,7 @@ func scan(from io.Reader, fn func(line string)) {
 // launch starts cmd and hands its output, line by line, to out; what it writes
 // to its stderr is told as who. wait returns when the process and its output have ended.
 func (d *demo) launch(cmd *exec.Cmd, who string, out func(string)) (wait func() error, err error) {
+	apart(cmd)
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -52,13 +62,14 @@ func (d *demo) launch(cmd *exec.Cmd, who string, out func(string)) (wait func() 
 }
 
 // startServer runs "outrider serve" and starts it again whenever it dies, as a
-// supervisor would. It returns when the server answers for the first time.
-func (d *demo) startServer(ctx context.Context, fail context.CancelCauseFunc, processes *sync.WaitGroup) error {
-	ready, listen := make(chan string, 1), "127.0.0.1:0"
+// supervisor would, until the end of ctx. It returns when the server answers for the first
+// time, or inTime is over.
+func (d *demo) startServer(ctx, inTime context.Context, fail context.CancelCauseFunc, processes *sync.WaitGroup) error {
+	ready, listen, up := make(chan string, 1), d.address(), false
 	processes.Go(func() {
 		for ctx.Err() == nil {
 			err := d.serveOnce(ctx, listen, func(url string) {
-				listen = strings.TrimPrefix(url, "http://")
+				listen, up = strings.TrimPrefix(url, "http://"), true
 				select {
 				case ready <- url:
 				default:
@@ -68,6 +79,9 @@ func (d *demo) startServer(ctx context.Context, fail context.CancelCauseFunc, pr
 			switch {
 			case ctx.Err() != nil:
 				return
+			case errors.As(err, &exit) && !up && listen != anyPort: // somebody was faster
+				listen = anyPort
+				continue
 			case errors.As(err, &exit) && exit.ExitCode() > 0:
 				fail(fmt.Errorf("the server exited with code %d; its output is above", exit.ExitCode()))
 				return
@@ -84,14 +98,31 @@ func (d *demo) startServer(ctx context.Context, fail context.CancelCauseFunc, pr
 		d.url = url
 		d.client, err = client.New(url, client.Options{})
 		return err
-	case <-ctx.Done():
-		return orCause(ctx, fmt.Errorf("the server did not start: %w", ctx.Err()))
+	case <-inTime.Done():
+		return orCause(inTime, fmt.Errorf("the server did not start: %w", inTime.Err()))
 	}
+}
+
+const usualPort, anyPort = "127.0.0.1:8080", "127.0.0.1:0"
+
+// address is where the server should listen: a demo that stays is at the usual port, where
+// that is free.
+func (d *demo) address() string {
+	if !d.stays {
+		return anyPort
+	}
+	ln, err := net.Listen("tcp", usualPort)
+	if err != nil {
+		d.say("server", "port 8080 is in use by somebody else, so this one gets another")
+		return anyPort
+	}
+	_ = ln.Close() // it was only a question
+	return usualPort
 }
 
 // serveOnce is one life of the server.
 func (d *demo) serveOnce(ctx context.Context, listen string, ready func(url string)) error {
-	cmd, err := self.Command(ctx, 5*time.Second, childSettings, "serve", "--listen", listen, "--db", filepath.Join(d.dir, "outrider.db"), "--outbox", "sqlite:"+d.shop.path)
+	cmd, err := self.Command(ctx, 5*time.Second, d.childSettings(), "serve", "--listen", listen, "--db", filepath.Join(d.dir, "outrider.db"), "--outbox", "sqlite:"+d.shop.path)
 	if err != nil {
 		return err
 	}
@@ -111,7 +142,11 @@ func (d *demo) serveOnce(ctx context.Context, listen string, ready func(url stri
 // startWorker runs the worker in a process of its own, which knows the server's
 // address and nothing else.
 func (d *demo) startWorker(ctx context.Context, fail context.CancelCauseFunc, processes *sync.WaitGroup) error {
-	cmd, err := self.Command(ctx, 5*time.Second, childSettings, "demo-worker", "--url", d.url)
+	args := []string{"demo-worker", "--url", d.url}
+	if d.stays {
+		args = append(args, "--shop")
+	}
+	cmd, err := self.Command(ctx, 5*time.Second, d.childSettings(), args...)
 	if err != nil {
 		return err
 	}
@@ -145,6 +180,7 @@ func (d *demo) heard(line string) {
 	}
 	var since time.Duration
 	d.mu.Lock()
+	living := d.living
 	for _, o := range d.orders {
 		if o.ID == r.Order {
 			if o.started.IsZero() {
@@ -155,6 +191,7 @@ func (d *demo) heard(line string) {
 	}
 	d.mu.Unlock()
 	switch {
+	case living: // there is no end of it
 	case r.Fails:
 		d.say("worker", "order %d started %s after its commit, and fails: it will be retried", r.Order, took(since))
 	case r.Attempt > 1:
@@ -164,19 +201,28 @@ func (d *demo) heard(line string) {
 	}
 }
 
-// Work is the other process of the demo, a worker of the server at url. It says on
-// stdout what it does.
-func Work(ctx context.Context, url string, stdout io.Writer) error {
+// Work is the other process of the demo: a worker of the server at url, or all those of the
+// living shop. It says on stdout what it does.
+func Work(ctx context.Context, url string, shop bool, stdout io.Writer) error {
 	c, err := client.New(url, client.Options{})
 	if err != nil {
 		return err
 	}
-	w := client.NewWorker(c, client.WorkerOptions{
-		Heartbeat: 500 * time.Millisecond, Visibility: 2 * time.Second, Wait: 5 * time.Second, Grace: time.Second,
-		Logger: slog.New(slog.DiscardHandler),
-	})
-	w.Handle(orderJob, func(_ context.Context, j *job.Job) (any, error) { return confirm(j, stdout) })
+	confirming := func(_ context.Context, j *job.Job) (any, error) { return confirm(j, stdout) }
+	if shop {
+		return staff(ctx, c, confirming)
+	}
+	w := client.NewWorker(c, settled(client.WorkerOptions{}))
+	w.Handle(orderJob, confirming)
 	return w.Run(ctx)
+}
+
+// settled are the options of a worker whose server may be killed at any time.
+func settled(o client.WorkerOptions) client.WorkerOptions {
+	o.Heartbeat, o.Visibility = 500*time.Millisecond, 2*time.Second
+	o.Wait, o.Grace = 5*time.Second, time.Second
+	o.Logger = slog.New(slog.DiscardHandler)
+	return o
 }
 
 // confirm is the handler: it says what it does, and fails once where it is asked to.

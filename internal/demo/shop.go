@@ -101,4 +101,10 @@ func (s *demoShop) committed() (ids []int64, err error) {
 	return ids, rows.Err()
 }
 
-func (s *demoShop) close() error { return s.db.Close() }
+// close closes the shop, where it was opened.
+func (s *demoShop) close() error {
+	if s == nil {
+		return nil
+	}
+	return s.db.Close()
+}
